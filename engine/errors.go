@@ -1,0 +1,91 @@
+package engine
+
+import "time"
+
+// ErrorCode classifies an *Error; each frontend maps every one of them in one file.
+type ErrorCode string
+
+// Codes. The first group is the caller's fault, the second the environment's, the third ours.
+const (
+	CodeBadRequest       ErrorCode = "bad_request"
+	CodeNameTooLong      ErrorCode = "name_too_long"
+	CodeTooLarge         ErrorCode = "too_large"
+	CodeUnknownQueue     ErrorCode = "unknown_queue"
+	CodeUnknownPartition ErrorCode = "unknown_partition"
+	CodeUnknownGroup     ErrorCode = "unknown_group"
+	CodeNotFound         ErrorCode = "not_found"
+	CodeOffsetOutOfRange ErrorCode = "offset_out_of_range"
+	CodeBadStatus        ErrorCode = "bad_status"
+	CodeLeaseInvalid     ErrorCode = "lease_invalid"
+	CodeNotLeased        ErrorCode = "not_leased"
+	CodeUnresolvable     ErrorCode = "unresolvable"
+	CodeAlreadyCommitted ErrorCode = "already_committed"
+	CodeGone             ErrorCode = "gone"
+	CodeNotBuilt         ErrorCode = "not_built"
+	CodeEncryption       ErrorCode = "encryption_unavailable"
+	CodeIdempotencyClash ErrorCode = "idempotency_mismatch"
+
+	CodeOverloaded     ErrorCode = "overloaded"
+	CodeStorageFull    ErrorCode = "storage_full"
+	CodeTimeout        ErrorCode = "timeout"
+	CodeOutcomeUnknown ErrorCode = "outcome_unknown"
+	CodeNoLeader       ErrorCode = "no_leader"
+	CodeRetry          ErrorCode = "retry"
+	CodeClosed         ErrorCode = "closed"
+	CodeCorrupt        ErrorCode = "corrupt"
+
+	CodeInternal ErrorCode = "internal"
+)
+
+// Codes lists every code, for the frontends' tests.
+var Codes = []ErrorCode{
+	CodeBadRequest, CodeNameTooLong, CodeTooLarge, CodeUnknownQueue, CodeUnknownPartition,
+	CodeUnknownGroup, CodeNotFound, CodeOffsetOutOfRange, CodeBadStatus, CodeLeaseInvalid,
+	CodeNotLeased, CodeUnresolvable, CodeAlreadyCommitted, CodeGone, CodeNotBuilt, CodeEncryption,
+	CodeIdempotencyClash, CodeOverloaded, CodeStorageFull, CodeTimeout, CodeOutcomeUnknown,
+	CodeNoLeader, CodeRetry, CodeClosed, CodeCorrupt, CodeInternal,
+}
+
+// Outcome says whether a failed call may have changed anything.
+type Outcome uint8
+
+const (
+	OutcomeNone    Outcome = 0 // nothing was written
+	OutcomeUnknown Outcome = 1 // it may have been applied
+	OutcomeApplied Outcome = 2
+)
+
+// Error is every error of the engine's interface.
+type Error struct {
+	Code    ErrorCode
+	Outcome Outcome
+	// RetryAfter is how long to wait before trying again; 0 when retrying does not help.
+	RetryAfter time.Duration
+	// Field names the offending input, Limit its bound; both empty when they do not apply.
+	Field, Limit string
+	// Message is one sentence for a person.
+	Message string
+	// Cause is the underlying error, if any.
+	Cause error
+}
+
+// Error is code and message.
+func (e *Error) Error() string {
+	s := string(e.Code)
+	if e.Message != "" {
+		s += ": " + e.Message
+	}
+	if e.Cause != nil {
+		s += ": " + e.Cause.Error()
+	}
+	return s
+}
+
+// Unwrap is the cause.
+func (e *Error) Unwrap() error { return e.Cause }
+
+// Is matches errors of the same code, so that errors.Is(err, &Error{Code: CodeTimeout}) works.
+func (e *Error) Is(target error) bool {
+	t, ok := target.(*Error)
+	return ok && t.Code == e.Code
+}

@@ -1,0 +1,170 @@
+package format
+
+// Code is a verdict of apply about one command. The numbers are on disk (outcome records).
+type Code uint8
+
+const (
+	CodeOK Code = 0
+	// CodeMoved refuses a whole entry stamped by a deposed leader.
+	CodeMoved Code = 1
+	// CodeStaleEvidence asks the proposer to look again; clients never see it.
+	CodeStaleEvidence Code = 2
+	// CodeNeedEvidence: a Pop met a partition whose missing cursor needs a look-up; see Claims so far.
+	CodeNeedEvidence Code = 3
+	CodeNotBuilt     Code = 4
+	CodeMalformed    Code = 5
+	// CodeUnknownPartition: never existed, deleted, or another tenant's.
+	CodeUnknownPartition Code = 6
+	CodeUnknownQueue     Code = 7
+	CodeUnknownGroup     Code = 8
+	// CodeNotLeased: the consumer group has neither cursor nor lease on that partition (S-ack-22).
+	CodeNotLeased Code = 9
+	// CodeLeaseInvalid: expired, released, foreign or unknown lease (S-ack-13).
+	CodeLeaseInvalid Code = 10
+	// CodePartial: a Release of a lease on which something was acked already; the lease stays.
+	CodePartial Code = 11
+	// CodeGone: the dead letter or row named is not there any more.
+	CodeGone Code = 12
+	// CodeDuplicate: a Redrive whose id is inside the dedup window; nothing moved.
+	CodeDuplicate Code = 13
+	// CodeEncryption: the queue wants encryption and no key is usable.
+	CodeEncryption Code = 14
+	// CodeUnresolvable: an ack above what was leased (S-ack-11).
+	CodeUnresolvable Code = 15
+	// CodeCommitted: failed, retry or dlq at or below the cursor (S-ack-10).
+	CodeCommitted Code = 16
+	// CodeLimit: a bound of the state is reached (names, rows).
+	CodeLimit Code = 17
+)
+
+// DupResult tells what a refused message repeats.
+type DupResult struct {
+	At     uint32 // number inside the frame as proposed
+	Offset Offset // the original's offset
+	Place  Place  // the original's place, for its message id
+	W      Wall   // the original's createdAt
+}
+
+// AppendResult is the verdict about one frame.
+type AppendResult struct {
+	Partition PartitionID
+	Queue     QueueID
+	// Base is the offset of the first stored message; Kept of Count were stored.
+	Base  Offset
+	Count uint32
+	Kept  uint32
+	// Dups names the refused ones, ordered by At; empty when Kept == Count.
+	Dups []DupResult
+	// Row numbers the frames stored in the raft group from 1; PrevRow is the partition's row before,
+	// 0 when none. Row is 0 when nothing was stored. Both are functions of the log.
+	Row, PrevRow uint64
+	// NewQueue and NewPartition report creation by this command.
+	NewQueue, NewPartition bool
+}
+
+// Claim is one partition's part of a Pop.
+type Claim struct {
+	Partition PartitionID
+	Queue     QueueID
+	First     Offset
+	// End is one past the last offset claimed.
+	End Offset
+	// Attempt is the 1-based delivery count of this head (S-lease-7).
+	Attempt uint32
+	// NewestRow is the partition's newest row at apply, from which a look-up starts.
+	NewestRow uint64
+	// Conflated counts the positions a conflating claim skips.
+	Conflated uint64
+}
+
+// PopResult is the verdict about one Pop.
+type PopResult struct {
+	// Lease is zero for commit-on-delivery and for an empty pop.
+	Lease UUID
+	// Expiry is when the lease ends, on T.
+	Expiry Mono
+	Claims []Claim
+	// Need names the partition and generation for which a missing cursor needs evidence
+	// (CodeNeedEvidence); claims before it stand.
+	Need           PartitionID
+	NeedGeneration uint32
+	NeedStart      StartKind
+	NeedFrom       Wall
+	NeedAfter      Place
+	// Again is set when the Pop ended at its look limit and more may be ready.
+	Again bool
+	// Conflate is the stored policy of the group; Conflict that the request asked for another.
+	Conflate, Conflict bool
+}
+
+// AckResult is the verdict about one Ack. Cursors name the next offset to deliver.
+type AckResult struct {
+	Before, After Offset
+	// LeaseFirst and LeaseEnd are the leased range before the call, equal when none.
+	LeaseFirst, LeaseEnd Offset
+	Released             bool
+	// Filed reports dead letters written, FiledFirst..FiledEnd; Dropped that the budget was spent with
+	// the dead letter queue off.
+	Filed                bool
+	FiledFirst, FiledEnd Offset
+	DeadLetter           DeadLetterID
+	Dropped              bool
+}
+
+// ExtendResult is the verdict about one Extend.
+type ExtendResult struct {
+	Renewed uint32
+	// Expiry is the earliest expiry among renewed rows.
+	Expiry Mono
+}
+
+// CountResult is the verdict of commands that touch a number of rows.
+type CountResult struct {
+	Rows    uint64
+	Existed bool
+	// More says that a bounded command has work left.
+	More bool
+}
+
+// Result is the verdict about one command: the code, and where its details are in Results.
+type Result struct {
+	Kind Kind
+	Code Code
+	// First is the first ordinal the command consumed.
+	First Ordinal
+	// At is the position of the details in the slice of the kind; meaningless where a kind has none.
+	At uint32
+}
+
+// Results collects the verdicts of one entry in command order; details lie in one slice per kind
+// so that an entry of thousands of frames costs a handful of allocations. Reset keeps capacity.
+type Results struct {
+	// Refused is not CodeOK when the whole entry was refused (CodeMoved, CodeMalformed).
+	Refused Code
+	Items   []Result
+	Appends []AppendResult // Append, Redrive
+	Pops    []PopResult
+	Acks    []AckResult
+	Extends []ExtendResult
+	Counts  []CountResult // Release, Register, SetOffset, Trim, Delete, Sweep, Purge, ...
+	Configs []ConfigResult
+}
+
+// ConfigResult is the verdict about one Configure.
+type ConfigResult struct {
+	Queue   QueueID
+	Created bool
+	Options QueueOptions
+}
+
+// Reset empties r for the next entry.
+func (r *Results) Reset() {
+	r.Refused = CodeOK
+	r.Items = r.Items[:0]
+	r.Appends = r.Appends[:0]
+	r.Pops = r.Pops[:0]
+	r.Acks = r.Acks[:0]
+	r.Extends = r.Extends[:0]
+	r.Counts = r.Counts[:0]
+	r.Configs = r.Configs[:0]
+}
