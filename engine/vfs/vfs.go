@@ -142,7 +142,8 @@ type File interface {
 	WriteAtSync(p []byte, off int64) error
 
 	// Sync makes all completed writes, Truncate and Preallocate of this file durable (fdatasync). After an error nothing that
-	// was written since the last successful Sync may be trusted, and a second Sync that succeeds proves nothing.
+	// was written since the last successful Sync may be trusted, and a second Sync that succeeds proves nothing: the kernel
+	// may have dropped the pages that failed. Mem behaves that way.
 	Sync() error
 
 	// Truncate sets the length; new bytes are zero. Durable after Sync.
