@@ -195,7 +195,13 @@ func (f *osFile) Preallocate(size int64) error {
 	if size <= 0 {
 		return nil
 	}
-	err := f.control("preallocate", func(fd int) error { return unix.Fallocate(fd, 0, 0, size) })
+	err := f.control("preallocate", func(fd int) error {
+		for {
+			if err := unix.Fallocate(fd, 0, 0, size); err != unix.EINTR {
+				return err
+			}
+		}
+	})
 	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) {
 		return f.failed("preallocate", errors.ErrUnsupported)
 	}
