@@ -136,10 +136,6 @@ func (m *Mem) begin(op Op) error {
 		m.mu.Unlock()
 		return memError(op.Kind.String(), op.Name, ErrPowerOff)
 	}
-	if !op.Kind.Mutating() {
-		m.mu.Unlock()
-		return nil
-	}
 	m.ops++
 	if m.offAt > 0 && m.ops >= m.offAt {
 		m.off = true

@@ -1,6 +1,7 @@
 package vfs
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"path"
 	"slices"
@@ -58,12 +59,12 @@ func (m *Mem) Crash(policy CrashPolicy) *Mem {
 			out.names[p], out.durable[p] = n, n
 		}
 	}
-	// Contents are drawn in the order of inode ids, so that they do not depend on the names that were kept.
+	// Contents are drawn in the order of inode ids: a map's order would make the same seed give different disks.
 	olds := make([]*inode, 0, len(moved))
 	for old := range moved {
 		olds = append(olds, old)
 	}
-	slices.SortFunc(olds, func(a, b *inode) int { return int(int64(a.id) - int64(b.id)) })
+	slices.SortFunc(olds, func(a, b *inode) int { return cmp.Compare(a.id, b.id) })
 	for _, old := range olds {
 		n := moved[old]
 		n.cur = c.content(old)

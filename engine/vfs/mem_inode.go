@@ -11,8 +11,8 @@ type inode struct {
 	links int // names in Mem.names
 	opens int // open files
 
-	cur     image  // what readers see
-	disk    image  // what is certain to survive a crash
+	cur     image     // what readers see
+	disk    image     // what is certain to survive a crash
 	pending []*change // what may survive, in order
 }
 
