@@ -9,7 +9,8 @@ import (
 // errorFile is an open file under the rules of its FS. Name and Mode are passed on.
 type errorFile struct {
 	vfs.File
-	fs *FS
+	fs     *FS
+	direct bool // opened with vfs.Direct: a short write ends between blocks
 }
 
 // loser is what vfs.Mem's files can do to behave as after a failed flush.
@@ -67,7 +68,11 @@ func (f *errorFile) WriteAt(p []byte, off int64) (int, error) {
 // part writes what reaches the file below before the call fails. It is not synced.
 func (f *errorFile) part(r *rule, p []byte, off int64) (int, error) {
 	if !r.After {
-		p = p[:min(r.Short, len(p))]
+		short := min(r.Short, len(p))
+		if f.direct {
+			short &^= vfs.BlockSize - 1
+		}
+		p = p[:short]
 	}
 	if len(p) == 0 {
 		return 0, nil

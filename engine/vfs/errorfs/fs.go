@@ -147,7 +147,7 @@ func (f *FS) Open(name string, flags vfs.Flags) (vfs.File, error) {
 		}
 		return nil, err
 	}
-	return &errorFile{File: file, fs: f}, nil
+	return &errorFile{File: file, fs: f, direct: flags&vfs.Direct != 0}, nil
 }
 
 // Rename passes on or fails.

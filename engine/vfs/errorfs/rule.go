@@ -26,7 +26,8 @@ type Rule struct {
 	// Err is what the call returns; nil means ErrInjected.
 	Err error
 
-	// Short lets the first Short bytes of a failing WriteAt or WriteAtSync reach the file below. 0 means none.
+	// Short lets the first Short bytes of a failing WriteAt or WriteAtSync reach the file below, rounded down to whole blocks
+	// on a direct file. 0 means none.
 	Short int
 
 	// After makes the call happen in full before it fails: the flush was done but its answer got lost. Short is ignored.
