@@ -1,0 +1,154 @@
+package format
+
+import "encoding/binary"
+
+// Flag bits of an Append. The three high bits hold the frame kind.
+const (
+	appendSame          = 1 << 0 // tenant and queue are those of the Append before
+	appendDefaultTenant = 1 << 1
+	appendExplicitID    = 1 << 2
+	appendClear         = 1 << 3
+	appendOriginals     = 1 << 4
+	appendKindShift     = 5
+
+	// idHeadSize is the payload digest and the id mode of a frame in the id region.
+	idHeadSize = 9
+	// leastOriginal is how few bytes an Original takes.
+	leastOriginal = 5
+)
+
+// AddAppend adds a frame. Of a's decoded fields only IDs, Bitmap and Hashes are read; PayloadLen and
+// PayloadSum are computed from frame, which is copied. Count must be the frame's, Originals ordered by At.
+func (b *CommandBuf) AddAppend(a *Append, frame []byte) {
+	at := b.begin(KindAppend)
+	same := b.queueKnown && a.Tenant == b.tenant && string(a.Queue) == string(b.queue)
+	b.putAppend(a, frame, same)
+	b.end(at, Ordinal(a.Count))
+}
+
+// AddRedrive adds the move of a dead letter; frame as in AddAppend.
+func (b *CommandBuf) AddRedrive(r *Redrive, frame []byte) {
+	at := b.begin(KindRedrive)
+	b.Commands = append(b.Commands, r.DeadLetter[:]...)
+	b.putAppend(&r.Append, frame, false)
+	b.end(at, Ordinal(r.Append.Count))
+}
+
+func (b *CommandBuf) putAppend(a *Append, frame []byte, same bool) {
+	flags := byte(a.Frame) << appendKindShift
+	if same {
+		flags |= appendSame
+	} else if a.Tenant == DefaultTenant {
+		flags |= appendDefaultTenant
+	}
+	if a.ExplicitID {
+		flags |= appendExplicitID
+	}
+	if a.ClearTo != 0 {
+		flags |= appendClear
+	}
+	if len(a.Originals) > 0 {
+		flags |= appendOriginals
+	}
+	c := append(b.Commands, flags)
+	c = putUvarint(c, uint64(a.Count))
+	c = putUvarint(c, uint64(len(frame)))
+	if !same {
+		if a.Tenant != DefaultTenant {
+			c = append(c, a.Tenant[:]...)
+		}
+		c = putBytes(c, a.Queue)
+		b.tenant, b.queue, b.queueKnown = a.Tenant, append(b.queue[:0], a.Queue...), true
+	}
+	c = putBytes(c, a.Partition)
+	if a.ClearTo != 0 {
+		c = putUvarint(c, a.ClearTo)
+	}
+	if len(a.Originals) > 0 {
+		c = putUvarint(c, uint64(len(a.Originals)))
+		for i := range a.Originals {
+			o := &a.Originals[i]
+			c = putUvarint(c, uint64(o.At))
+			c = putUvarint(c, uint64(o.Offset))
+			c = putPlace(c, o.Place)
+			c = putVarint(c, int64(o.W))
+		}
+	}
+	b.Commands = c
+	b.putFrame(a, frame)
+}
+
+func (b *CommandBuf) putFrame(a *Append, frame []byte) {
+	ids := binary.LittleEndian.AppendUint64(b.IDs, PayloadSum(frame))
+	ids = append(ids, byte(a.IDs))
+	if a.IDs == IDsSome {
+		ids = append(ids, a.Bitmap...)
+	}
+	if a.IDs != IDsNone {
+		ids = append(ids, a.Hashes...)
+	}
+	b.IDs = ids
+	b.frames = append(b.frames, framePlace{pos: uint32(len(b.Payload)), ordinal: b.Ordinals})
+	b.Payload = append(b.Payload, frame...)
+}
+
+// Append decodes the current command into a, reusing the capacity of a.Originals; everything else aliases.
+func (r *CommandReader) Append(a *Append) error {
+	d := r.open(KindAppend)
+	return r.decodeAppend(&d, a)
+}
+
+// Redrive decodes the current command.
+func (r *CommandReader) Redrive(v *Redrive) error {
+	d := r.open(KindRedrive)
+	v.DeadLetter = d.uuid()
+	return r.decodeAppend(&d, &v.Append)
+}
+
+func (r *CommandReader) decodeAppend(d *decoder, a *Append) error {
+	f := &r.frame
+	originals := a.Originals[:0]
+	*a = Append{
+		Tenant: r.tenant, Queue: r.queue, Frame: FrameKind(f.flags >> appendKindShift),
+		Count: f.count, PayloadLen: f.payloadLen, ExplicitID: f.flags&appendExplicitID != 0,
+		PayloadPos: f.payloadPos, PayloadSum: f.sum, IDs: f.mode, Bitmap: f.bitmap, Hashes: f.hashes,
+	}
+	d.pos = min(f.rest, len(d.b))
+	if a.Frame != FrameNative && a.Frame != FrameKafka {
+		d.fail("unknown frame kind")
+	}
+	a.Partition = d.bytes()
+	if f.flags&appendClear != 0 {
+		if a.ClearTo = d.uvarint(); a.ClearTo == 0 {
+			d.fail("zero where a flag promised a number")
+		}
+	}
+	a.Originals = originals
+	if f.flags&appendOriginals != 0 {
+		n := d.count(leastOriginal)
+		if n == 0 || uint32(n) > f.count {
+			d.fail("originals do not fit the messages")
+			n = 0
+		}
+		a.Originals = resize(originals, n)
+		for i := range a.Originals {
+			o := &a.Originals[i]
+			o.At, o.Offset = d.uvarint32(), Offset(d.uvarint())
+			o.Place, o.W = d.place(), Wall(d.varint())
+			if o.At >= f.count || i > 0 && o.At <= a.Originals[i-1].At {
+				d.fail("originals out of order")
+			}
+		}
+	}
+	return r.done(d)
+}
+
+func putPlace(b []byte, p Place) []byte {
+	return putUvarint(putUvarint(b, uint64(p.Index)), uint64(p.Ordinal))
+}
+
+func (d *decoder) place() (p Place) {
+	p.Index = Index(d.uvarint())
+	p.Ordinal = Ordinal(d.uvarint32())
+	return p
+}

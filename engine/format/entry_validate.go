@@ -1,0 +1,95 @@
+package format
+
+// ValidateEntry walks a parsed entry and decodes every command: it returns nil only when no method
+// of a CommandReader over e can fail, the regions are used up exactly, and ordinals add up. It is pure
+// and runs before apply touches any state, so a refusal is the same on every replica.
+func ValidateEntry(e *Entry) error {
+	var v validator
+	r := e.Reader()
+	for r.Next() {
+		if err := v.decode(&r); err != nil {
+			return err
+		}
+		if r.kind == KindMark && e.CommandCount != 1 {
+			r.fault(r.bodyPos, "a mark stands alone in its entry")
+		}
+	}
+	switch {
+	case r.err != nil:
+	case r.pos != len(r.commands):
+		r.fault(r.pos, "%d bytes after the last command", len(r.commands)-r.pos)
+	case r.idPos != len(r.ids):
+		r.fault(r.pos, "%d bytes of the id region unused", len(r.ids)-r.idPos)
+	case r.payloadNext != r.payloadEnd:
+		r.fault(r.pos, "%d bytes of the payload region unused", r.payloadEnd-r.payloadNext)
+	case r.next != e.Ordinals:
+		r.fault(r.pos, "commands consume %d ordinals, the head says %d", r.next, e.Ordinals)
+	case e.CommandCount == 0:
+		r.fault(0, "no command")
+	}
+	return r.err
+}
+
+// validator keeps the lists between commands, so that a walk allocates a handful of times at most.
+type validator struct {
+	app     Append
+	redrive Redrive
+	pop     Pop
+	ack     Ack
+	release Release
+	trim    Trim
+}
+
+func (v *validator) decode(r *CommandReader) error {
+	switch r.Kind() {
+	case KindGenesis:
+		return r.Genesis(new(Genesis))
+	case KindTerm:
+		return r.TermCmd(new(TermCmd))
+	case KindTick:
+		return r.Tick()
+	case KindAppend:
+		return r.Append(&v.app)
+	case KindPop:
+		return r.Pop(&v.pop)
+	case KindAck:
+		return r.Ack(&v.ack)
+	case KindExtend:
+		return r.Extend(new(Extend))
+	case KindRelease:
+		return r.Release(&v.release)
+	case KindSkip:
+		return r.Skip(new(Skip))
+	case KindTrimLease:
+		return r.TrimLease(new(TrimLease))
+	case KindSetOffset:
+		return r.SetOffset(new(SetOffset))
+	case KindRegister:
+		return r.Register(new(Register))
+	case KindRedrive:
+		return r.Redrive(&v.redrive)
+	}
+	return v.decodeAdmin(r)
+}
+
+func (v *validator) decodeAdmin(r *CommandReader) error {
+	switch r.Kind() {
+	case KindReveal:
+		return r.Reveal(new(Reveal))
+	case KindRetain:
+		return r.Retain(new(Retain))
+	case KindTrim:
+		return r.Trim(&v.trim)
+	case KindConfigure:
+		return r.Configure(new(Configure))
+	case KindDelete:
+		return r.Delete(new(Delete))
+	case KindSweep:
+		return r.Sweep(new(Sweep))
+	case KindMark:
+		return r.Mark(new(Mark))
+	case KindPurge:
+		return r.Purge(new(Purge))
+	}
+	return r.Opaque(new(Opaque))
+}

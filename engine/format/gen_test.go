@@ -1,0 +1,345 @@
+package format
+
+import (
+	"math/rand/v2"
+	"reflect"
+)
+
+// gen makes random values of every type that has an encoding, for property tests and fuzz seeds.
+type gen struct{ *rand.Rand }
+
+func newGen(seed uint64) gen { return gen{rand.New(rand.NewPCG(seed, 7))} }
+
+func (g gen) bytes(limit int) []byte {
+	b := make([]byte, g.IntN(limit+1))
+	for i := range b {
+		b[i] = byte(g.Uint32())
+	}
+	return b
+}
+
+func (g gen) uuid() (u UUID) {
+	for i := range u {
+		u[i] = byte(g.Uint32())
+	}
+	return u
+}
+
+// u64 is small half of the time, and of every width otherwise.
+func (g gen) u64() uint64 { return g.Uint64() >> g.IntN(64) }
+
+func (g gen) u32() uint32 { return g.Uint32() >> g.IntN(32) }
+
+func (g gen) i64() int64 { return int64(g.Uint64()) >> g.IntN(64) }
+
+func (g gen) flip() bool { return g.IntN(2) == 0 }
+
+func (g gen) tenant() Tenant {
+	if g.flip() {
+		return DefaultTenant
+	}
+	return g.uuid()
+}
+
+func (g gen) group() []byte {
+	if g.flip() {
+		return []byte(QueueMode)
+	}
+	return g.bytes(20)
+}
+
+func (g gen) place() Place { return Place{Index(g.u64()), Ordinal(g.u32())} }
+
+// frame is a native frame of count random messages, with the messages.
+func (g gen) frame(count int) ([]FrameMessage, []byte) {
+	msgs := make([]FrameMessage, count)
+	for i := range msgs {
+		m := &msgs[i]
+		if m.HasID = g.flip(); m.HasID {
+			m.TransactionID = g.bytes(40)
+		}
+		if g.flip() {
+			m.TraceID = g.uuid()
+		}
+		if g.flip() {
+			m.ProducerSub, m.ContentType = g.bytes(10), g.bytes(20)
+		}
+		if g.flip() {
+			m.Headers = AppendHeaders(nil, []Header{{g.bytes(5), g.bytes(9)}, {g.bytes(5), nil}})
+		}
+		m.Payload = g.bytes(300)
+		if g.flip() {
+			m.Payload = make([]byte, g.IntN(900))
+		}
+	}
+	return msgs, EncodeFrame(nil, msgs, FrameOptions{Compress: g.flip()})
+}
+
+func (g gen) append() (*Append, []byte) {
+	count := 1 + g.IntN(20)
+	_, frame := g.frame(count)
+	a := &Append{
+		Tenant: g.tenant(), Queue: []byte{byte(g.IntN(3))}, Partition: g.bytes(30), Frame: FrameNative,
+		Count: uint32(count), PayloadLen: uint32(len(frame)), ExplicitID: g.flip(),
+		IDs: IDMode(g.IntN(3)), PayloadSum: PayloadSum(frame),
+	}
+	if g.flip() {
+		a.ClearTo = 1 + g.u64()>>1
+	}
+	for at := g.IntN(40); at < count; at += 1 + g.IntN(9) {
+		a.Originals = append(a.Originals, Original{
+			At: uint32(at), Offset: Offset(g.u64()), Place: g.place(), W: Wall(g.i64()),
+		})
+	}
+	ids := 0
+	switch a.IDs {
+	case IDsAll:
+		ids = count
+	case IDsSome:
+		a.Bitmap = make([]byte, (count+7)/8)
+		for i := range count {
+			if g.flip() {
+				a.Bitmap[i/8] |= 1 << (i % 8)
+				ids++
+			}
+		}
+	}
+	for range ids {
+		h := g.uuid()
+		a.Hashes = append(a.Hashes, h[:]...)
+	}
+	return a, frame
+}
+
+func (g gen) pop() *Pop {
+	p := &Pop{
+		Tenant: g.tenant(), Pinned: g.flip(), Group: g.group(), Start: StartKind(1 + g.IntN(3)),
+		From: Wall(g.i64()), Batch: g.u32(), Partitions: g.u32(), Lease: g.i64(), Commit: g.flip(),
+		Conflate: g.flip(), Worker: g.bytes(9),
+	}
+	if p.Pinned {
+		p.Partition = g.bytes(30)
+	}
+	for range g.IntN(4) {
+		p.Queues = append(p.Queues, g.bytes(12))
+	}
+	for range g.IntN(3) {
+		p.Evidence = append(p.Evidence, CursorEvidence{
+			PartitionID(g.u64()), g.u32(), Offset(g.u64()),
+		})
+	}
+	return p
+}
+
+func (g gen) ack() *Ack {
+	a := &Ack{Partition: PartitionID(g.u64()), Group: g.group(), Unfenced: g.flip()}
+	if g.flip() {
+		a.Lease = g.uuid()
+	}
+	next := Offset(g.u64() >> 8)
+	for range g.IntN(5) {
+		run := AckRun{
+			First: next + Offset(g.IntN(3)), Count: 1 + g.u32()>>1, Status: AckStatus(1 + g.IntN(4)),
+		}
+		if g.flip() {
+			run.Reason, run.Delay = g.bytes(30), g.i64()
+		}
+		next = run.First + Offset(run.Count)
+		a.Runs = append(a.Runs, run)
+	}
+	return a
+}
+
+func (g gen) options(all bool) QueueOptions {
+	o := QueueOptions{Set: OptionMask(g.Uint32()) & OptAll}
+	optionFields(&o,
+		func(m OptionMask, v *string) {
+			if all || o.Set&m != 0 {
+				*v = string(g.bytes(9))
+			}
+		},
+		func(m OptionMask, v *int64) {
+			if all || o.Set&m != 0 {
+				*v = g.i64()
+			}
+		},
+		func(m OptionMask, v *bool) {
+			if all || o.Set&m != 0 {
+				*v = g.flip()
+			}
+		})
+	return o
+}
+
+// command adds a random command of kind k to b and returns what a reader must give back.
+func (g gen) command(b *CommandBuf, k Kind) any {
+	pids := []PartitionID{PartitionID(g.u64()), PartitionID(g.u64())}[:g.IntN(3)]
+	switch k {
+	case KindGenesis:
+		v := &Genesis{Cluster: g.uuid(), HashKey: g.uuid(), NameSeed: g.u64(), Level: g.u32()}
+		copy(v.IDMask[:], g.Perm16())
+		b.AddGenesis(v)
+		return v
+	case KindTerm:
+		v := &TermCmd{Term(g.u64())}
+		b.AddTerm(v)
+		return v
+	case KindTick:
+		b.AddTick()
+		return nil
+	case KindAppend:
+		a, frame := g.append()
+		b.AddAppend(a, frame)
+		return a
+	case KindRedrive:
+		a, frame := g.append()
+		v := &Redrive{DeadLetter: g.uuid(), Append: *a}
+		b.AddRedrive(v, frame)
+		return v
+	case KindPop:
+		v := g.pop()
+		b.AddPop(v)
+		return v
+	case KindAck:
+		v := g.ack()
+		b.AddAck(v)
+		return v
+	case KindExtend:
+		v := &Extend{g.uuid(), g.i64()}
+		b.AddExtend(v)
+		return v
+	case KindRelease:
+		v := &Release{g.uuid(), pids}
+		b.AddRelease(v)
+		return v
+	case KindSkip:
+		v := &Skip{g.uuid(), PartitionID(g.u64()), Offset(g.u64())}
+		b.AddSkip(v)
+		return v
+	case KindTrimLease:
+		v := &TrimLease{g.uuid(), PartitionID(g.u64()), Offset(g.u64()), Offset(g.u64())}
+		b.AddTrimLease(v)
+		return v
+	}
+	return g.adminCommand(b, k)
+}
+
+// Perm16 is 16 random bytes.
+func (g gen) Perm16() []byte { u := g.uuid(); return u[:] }
+
+func (g gen) adminCommand(b *CommandBuf, k Kind) any {
+	switch k {
+	case KindSetOffset:
+		v := &SetOffset{g.tenant(), g.bytes(9), g.bytes(9), g.group(), g.flip(), Offset(g.u64())}
+		b.AddSetOffset(v)
+		return v
+	case KindRegister:
+		v := &Register{g.tenant(), g.bytes(9), g.group(), StartKind(1 + g.IntN(3)), Wall(g.i64()),
+			g.flip(), g.flip(), g.flip()}
+		b.AddRegister(v)
+		return v
+	case KindReveal:
+		v := &Reveal{PartitionID(g.u64()), Offset(g.u64()), Wall(g.i64()), g.u32()}
+		b.AddReveal(v)
+		return v
+	case KindRetain:
+		v := &Retain{QueueID(g.u64()), Wall(g.i64()), g.u32()}
+		b.AddRetain(v)
+		return v
+	case KindTrim:
+		v := &Trim{QueueID(g.u64()), g.flip(), g.u32(), nil}
+		for range g.IntN(3) {
+			v.Items = append(v.Items, TrimItem{PartitionID(g.u64()), Offset(g.u64())})
+		}
+		b.AddTrim(v)
+		return v
+	case KindConfigure:
+		v := &Configure{g.tenant(), g.bytes(9), g.flip(), OptionMask(g.Uint32()) & OptAll, g.options(false)}
+		b.AddConfigure(v)
+		return v
+	case KindDelete:
+		v := &Delete{DeleteWhat(1 + g.IntN(4)), g.tenant(), g.bytes(9), g.flip(), g.bytes(9), g.flip(),
+			PartitionID(g.u64()), Offset(g.u64())}
+		b.AddDelete(v)
+		return v
+	case KindSweep:
+		v := &Sweep{g.u32()}
+		b.AddSweep(v)
+		return v
+	case KindMark:
+		v := &Mark{g.u64(), g.uuid(), g.uuid()}
+		b.AddMark(v)
+		return v
+	case KindPurge:
+		v := &Purge{g.tenant(), g.bytes(9), g.group(), g.flip()}
+		b.AddPurge(v)
+		return v
+	}
+	v := &Opaque{k, g.bytes(300)}
+	b.AddOpaque(v)
+	return v
+}
+
+// decodeCurrent decodes the current command into a fresh value of its type; nil for a Tick.
+func decodeCurrent(r *CommandReader) (any, error) {
+	decoders := map[Kind]func() (any, error){
+		KindGenesis:   func() (any, error) { v := new(Genesis); return v, r.Genesis(v) },
+		KindTerm:      func() (any, error) { v := new(TermCmd); return v, r.TermCmd(v) },
+		KindTick:      func() (any, error) { return nil, r.Tick() },
+		KindAppend:    func() (any, error) { v := new(Append); return v, r.Append(v) },
+		KindPop:       func() (any, error) { v := new(Pop); return v, r.Pop(v) },
+		KindAck:       func() (any, error) { v := new(Ack); return v, r.Ack(v) },
+		KindExtend:    func() (any, error) { v := new(Extend); return v, r.Extend(v) },
+		KindRelease:   func() (any, error) { v := new(Release); return v, r.Release(v) },
+		KindSkip:      func() (any, error) { v := new(Skip); return v, r.Skip(v) },
+		KindTrimLease: func() (any, error) { v := new(TrimLease); return v, r.TrimLease(v) },
+		KindSetOffset: func() (any, error) { v := new(SetOffset); return v, r.SetOffset(v) },
+		KindRegister:  func() (any, error) { v := new(Register); return v, r.Register(v) },
+		KindRedrive:   func() (any, error) { v := new(Redrive); return v, r.Redrive(v) },
+		KindReveal:    func() (any, error) { v := new(Reveal); return v, r.Reveal(v) },
+		KindRetain:    func() (any, error) { v := new(Retain); return v, r.Retain(v) },
+		KindTrim:      func() (any, error) { v := new(Trim); return v, r.Trim(v) },
+		KindConfigure: func() (any, error) { v := new(Configure); return v, r.Configure(v) },
+		KindDelete:    func() (any, error) { v := new(Delete); return v, r.Delete(v) },
+		KindSweep:     func() (any, error) { v := new(Sweep); return v, r.Sweep(v) },
+		KindMark:      func() (any, error) { v := new(Mark); return v, r.Mark(v) },
+		KindPurge:     func() (any, error) { v := new(Purge); return v, r.Purge(v) },
+	}
+	if decode := decoders[r.Kind()]; decode != nil {
+		return decode()
+	}
+	v := new(Opaque)
+	return v, r.Opaque(v)
+}
+
+// normal makes empty slices nil, at every depth, so that DeepEqual compares contents.
+func normal(v any) any {
+	if v == nil {
+		return nil
+	}
+	normalValue(reflect.ValueOf(v))
+	return v
+}
+
+func normalValue(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			normalValue(v.Elem())
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Field(i).CanSet() {
+				normalValue(v.Field(i))
+			}
+		}
+	case reflect.Slice:
+		if v.Len() == 0 {
+			v.SetZero()
+			return
+		}
+		for i := range v.Len() {
+			normalValue(v.Index(i))
+		}
+	}
+}
