@@ -125,9 +125,9 @@ func (s *Store) seal(c uint64, digests Digests) error {
 }
 
 // Recorded says that the Manifest is durably recorded, and gives up all history that the checkpoint
-// at version older does not need: reads below it end in ErrDiscarded. older is the older of the two
-// checkpoints the caller keeps, 0 while there is only one; it must lie below this flush and may not
-// go back. History is given up as badger compacts, and only until the next Open.
+// at version older does not need: reads below it end in ErrDiscarded. older is Manifest.Version of the
+// older of the two checkpoints the caller keeps, 0 while there is only one; it must lie below this
+// flush and may not go back. History is given up as badger compacts, and only until the next Open.
 func (f *Flushed) Recorded(older uint64) error {
 	s := f.store
 	s.flush.Lock()
