@@ -1,0 +1,397 @@
+package enginetest
+
+import (
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"queen/engine"
+	"queen/engine/format"
+)
+
+// defaultReason is what a dead letter says when no nack gave a reason (S-dlq-10).
+const defaultReason = "Retries exhausted"
+
+// ackKey is what is judged together: the acks of one call that name the same partition, consumer
+// group and lease (S-ack-18).
+type ackKey struct {
+	part     format.PartitionID
+	group    string
+	lease    string
+	unfenced bool
+}
+
+// signal is one ack whose message was found above the cursor.
+type signal struct {
+	at     int // number of the op in the call
+	offset format.Offset
+	ack    *engine.Ack
+}
+
+// ackMemo is the last ack that ended a lease: the same ack again gets the same answer (S-ack-15).
+type ackMemo struct {
+	lease   string
+	until   format.Mono
+	acks    []engine.Ack
+	results []engine.Result
+}
+
+// acks judges all acks of one call; res is indexed like ops.
+func (s *state) acks(r *request, ops []engine.Op, res []engine.Result) {
+	var order []ackKey
+	byKey := map[ackKey][]int{}
+	for i, op := range ops {
+		a, ok := op.(*engine.Ack)
+		if !ok {
+			continue
+		}
+		k := ackKey{a.Partition, groupName(a.Group), a.Lease, a.Unfenced}
+		if k.unfenced {
+			k.lease = ""
+		}
+		if byKey[k] == nil {
+			order = append(order, k)
+		}
+		byKey[k] = append(byKey[k], i)
+	}
+	for _, k := range order {
+		s.ackKey(r, k, byKey[k], ops, res)
+	}
+}
+
+func (s *state) ackKey(r *request, k ackKey, at []int, ops []engine.Op, res []engine.Result) {
+	refuse := func(code engine.ErrorCode, text string) {
+		for _, i := range at {
+			if res[i].Err == nil {
+				res[i] = engine.Result{Err: fail(code, text)}
+			}
+		}
+	}
+	for _, i := range at {
+		if st := ops[i].(*engine.Ack).Status; st < format.AckCompleted || st > format.AckDLQ {
+			res[i].Err = fail(engine.CodeBadStatus, "bad_status: not an ack status")
+		}
+	}
+	p := s.tenantPart(r.caller.Tenant, k.part)
+	if p == nil {
+		refuse(engine.CodeUnknownPartition, "no such partition")
+		return
+	}
+	g := p.q.group(k.group)
+	if g == nil || !g.cursor(p).touched {
+		refuse(engine.CodeNotLeased, "consumer not found: the group never popped this partition")
+		return
+	}
+	s.refresh(p.q, false)
+	c := g.cursor(p)
+	if s.repeated(c, k, at, ops, res) {
+		return
+	}
+	live := s.live(c)
+	if !k.unfenced && (live == nil || !strings.EqualFold(live.text, k.lease)) {
+		refuse(engine.CodeLeaseInvalid, "invalid or expired lease")
+		return
+	}
+	sigs := s.resolve(r, g, p, k, at, ops, res)
+	if len(sigs) == 0 {
+		return
+	}
+	s.settle(g, p, sigs, res)
+	if live != nil && c.lease == nil {
+		c.repeat = &ackMemo{lease: live.text, until: s.t + 60e6}
+		for _, i := range at {
+			c.repeat.acks = append(c.repeat.acks, *ops[i].(*engine.Ack))
+			c.repeat.results = append(c.repeat.results, res[i])
+		}
+	}
+	s.refresh(p.q, true)
+}
+
+// repeated answers an ack that already applied and released its lease as it was answered then.
+func (s *state) repeated(c *cursor, k ackKey, at []int, ops []engine.Op, res []engine.Result) bool {
+	m := c.repeat
+	if m == nil || k.unfenced || c.lease != nil || !strings.EqualFold(m.lease, k.lease) || s.t >= m.until ||
+		len(at) != len(m.acks) {
+		return false
+	}
+	for n, i := range at {
+		if !sameAck(*ops[i].(*engine.Ack), m.acks[n]) {
+			return false
+		}
+	}
+	for n, i := range at {
+		res[i] = m.results[n]
+	}
+	return true
+}
+
+func sameAck(a, b engine.Ack) bool {
+	a.Reason, b.Reason, a.Delay, b.Delay = "", "", 0, 0
+	return a == b
+}
+
+// resolve turns each ack into an offset and answers those that are about nothing: at or below the
+// cursor (S-ack-9, S-ack-10) or nowhere in what was leased (S-ack-11).
+func (s *state) resolve(r *request, g *group, p *part, k ackKey, at []int, ops []engine.Op, res []engine.Result) []signal {
+	c := g.cursor(p)
+	bound := p.end()
+	if !k.unfenced {
+		bound = c.lease.end
+	}
+	if r.named == nil {
+		r.named = map[*group]map[*part]map[format.Offset]bool{}
+	}
+	if r.named[g] == nil {
+		r.named[g] = map[*part]map[format.Offset]bool{}
+	}
+	if r.named[g][p] == nil {
+		r.named[g][p] = map[format.Offset]bool{}
+	}
+	var sigs []signal
+	for _, i := range at {
+		if res[i].Err != nil {
+			continue
+		}
+		a := ops[i].(*engine.Ack)
+		o, ok := p.resolve(a, c.next, r.named[g][p])
+		switch {
+		case !ok || o >= bound:
+			res[i].Err = fail(engine.CodeUnresolvable, "unresolvable: no such message in what was leased")
+		case o >= c.next:
+			r.named[g][p][o] = true
+			sigs = append(sigs, signal{i, o, a})
+		case a.Status == format.AckCompleted:
+			res[i].Ack.Noop = true
+		default:
+			res[i].Err = fail(engine.CodeAlreadyCommitted, "already committed: the cursor has passed this message")
+		}
+	}
+	return sigs
+}
+
+// resolve finds the message an ack names. An id that is there twice means the lowest offset above
+// the cursor not yet named in this call, else the newest at or below it.
+func (p *part) resolve(a *engine.Ack, next format.Offset, named map[format.Offset]bool) (format.Offset, bool) {
+	if a.HasOffset {
+		return a.Offset, a.Offset < p.end()
+	}
+	if id, ok := format.ParseUUID(a.TransactionID); ok {
+		for o := range p.msgs {
+			if p.msgs[o].rec.ID == id {
+				return format.Offset(o), true
+			}
+		}
+	}
+	all := p.byID[a.TransactionID]
+	for _, o := range all {
+		if o >= next && !named[o] {
+			return o, true
+		}
+	}
+	if len(all) == 0 {
+		return 0, false
+	}
+	return all[len(all)-1], true
+}
+
+// settle moves the cursor. Walking up from it, whatever is completed, or below a signal and not
+// mentioned, is passed; dlq files and passes; the first failed or retry stops the walk and gives the
+// lease back (S-ack-2, 5, 6, 7, 8).
+func (s *state) settle(g *group, p *part, sigs []signal, res []engine.Result) {
+	c := g.cursor(p)
+	lease := s.live(c)
+	strongest := map[format.Offset]signal{}
+	var offsets []format.Offset
+	for _, sig := range sigs {
+		old, twice := strongest[sig.offset]
+		if !twice {
+			offsets = append(offsets, sig.offset)
+		}
+		if !twice || sig.ack.Status > old.ack.Status {
+			strongest[sig.offset] = sig
+		}
+	}
+	slices.Sort(offsets)
+	before, stopped := c.next, false
+	filed := map[format.Offset]bool{}
+	for n := 0; n < len(offsets) && !stopped; n++ {
+		o := offsets[n]
+		sig := strongest[o]
+		s.pass(c, o)
+		switch sig.ack.Status {
+		case format.AckCompleted:
+			s.pass(c, o+1)
+		case format.AckDLQ:
+			s.file(g, p, o, reasonFor(o, sigs))
+			filed[o] = true
+			s.pass(c, o+1)
+			c.retries = 0
+		case format.AckFailed:
+			stopped = true
+			s.failed(g, p, c, offsets[n:], strongest, sigs, filed)
+		case format.AckRetry:
+			stopped = true
+			c.backoff = s.backoff(p, sig.ack)
+		}
+	}
+	released := false
+	if lease != nil {
+		lease.acked = true
+		if stopped || c.next >= lease.end {
+			released, c.lease = true, nil
+		}
+	}
+	if c.last != nil && c.next >= c.last.end && !stopped {
+		c.retries = 0 // the batch is complete
+	}
+	if c.next != before {
+		c.lastAck = s.w
+	}
+	for _, sig := range sigs {
+		res[sig.at].Ack.Released = released
+		res[sig.at].Ack.Filed = filed[sig.offset]
+		if sig.ack.Status == format.AckCompleted {
+			s.stats.Acked++
+		} else {
+			s.stats.Nacked++
+		}
+	}
+}
+
+func (s *state) pass(c *cursor, to format.Offset) {
+	if to > c.next {
+		c.consumed += uint64(to - c.next)
+		c.next = to
+	}
+}
+
+// failed charges the budget, or with the budget spent files the head (S-dlq-3 to 5); with the queue's
+// dlqScope the nacked messages that follow it without a gap as well (S-dlq-12).
+func (s *state) failed(g *group, p *part, c *cursor, from []format.Offset, strongest map[format.Offset]signal,
+	sigs []signal, filed map[format.Offset]bool) {
+	sig := strongest[from[0]]
+	opts := &p.q.opts
+	if c.retries < opts.RetryLimit {
+		c.retries++
+		c.backoff = s.backoff(p, sig.ack)
+		return
+	}
+	for _, o := range from {
+		if o != c.next || strongest[o].ack.Status < format.AckFailed {
+			break
+		}
+		if opts.DeadLetterQueue || opts.DLQAfterMaxRetries {
+			s.file(g, p, o, reasonFor(o, sigs))
+			filed[o] = true
+		}
+		s.pass(c, o+1)
+		if !opts.DLQScopeBatch {
+			break
+		}
+	}
+	c.retries, c.attempts = 0, 0
+}
+
+// backoff is until when a nacked head is held back: what the ack asks for, else the queue's
+// retryDelay where one was configured.
+func (s *state) backoff(p *part, a *engine.Ack) format.Mono {
+	switch {
+	case a.Delay > 0:
+		return s.t + micros(a.Delay)
+	case p.q.opts.Set&format.OptRetryDelay != 0 && p.q.opts.RetryDelayMs > 0:
+		return s.t + format.Mono(p.q.opts.RetryDelayMs*1000)
+	}
+	return 0
+}
+
+// reasonFor is the reason given for this message, else the first one given at all (S-dlq-11).
+func reasonFor(o format.Offset, sigs []signal) string {
+	first := ""
+	for _, sig := range sigs {
+		if sig.ack.Status == format.AckCompleted || sig.ack.Reason == "" {
+			continue
+		}
+		if sig.offset == o {
+			return cut(sig.ack.Reason)
+		}
+		if first == "" {
+			first = cut(sig.ack.Reason)
+		}
+	}
+	if first == "" {
+		return defaultReason
+	}
+	return first
+}
+
+// cut bounds a reason at a rune border.
+func cut(reason string) string {
+	if len(reason) <= engine.MaxReason {
+		return reason
+	}
+	n := engine.MaxReason
+	for n > 0 && !utf8.RuneStart(reason[n]) {
+		n--
+	}
+	return reason[:n]
+}
+
+// file writes a dead letter with its whole message (S-dlq-8, S-dlq-10).
+func (s *state) file(g *group, p *part, o format.Offset, reason string) {
+	d := &deadLetter{tenant: p.q.tenant, seq: s.tick(), offset: o}
+	d.DeadLetter = engine.DeadLetter{ID: s.mint(), Queue: p.q.name, Partition: p.name, PartitionID: p.id,
+		Group: g.name, Error: reason, Retries: uint32(g.cursor(p).retries), FailedAt: s.w,
+		Message: cloneRecord(p.msgs[o].rec)}
+	s.dead = append(s.dead, d)
+	s.stats.DeadLettered++
+}
+
+// extend renews every live partition of a lease (S-lease-4). It never brings one back.
+func (s *state) extend(r *request, op *engine.Extend) engine.Result {
+	length := max(micros(op.For), 1e6)
+	var earliest format.Mono
+	var res engine.Result
+	s.eachLease(r.caller.Tenant, op.Lease, func(_ *group, _ *part, c *cursor) {
+		c.lease.expiry = max(c.lease.expiry, s.t+length)
+		if res.Extend.Renewed++; res.Extend.Renewed == 1 || c.lease.expiry < earliest {
+			earliest = c.lease.expiry
+		}
+	})
+	if res.Extend.Renewed > 0 {
+		res.Extend.Expires = s.w + format.Wall(earliest-s.t)
+	}
+	return res
+}
+
+// release hands back what a lease holds untouched, not counted as a delivery (S-pop-12).
+func (s *state) release(t format.Tenant, op *engine.Release) engine.Result {
+	var res engine.Result
+	s.eachLease(t, op.Lease, func(_ *group, p *part, c *cursor) {
+		if op.Partition != 0 && op.Partition != p.id || c.lease.acked {
+			return
+		}
+		c.attempts--
+		c.ready, c.exact = c.lease.ready, false
+		c.lease = nil
+		res.Rows++
+		s.stats.HandedBack++
+	})
+	s.refreshAll()
+	return res
+}
+
+// eachLease visits the live rows of a lease of a tenant.
+func (s *state) eachLease(t format.Tenant, text string, f func(*group, *part, *cursor)) {
+	for _, q := range s.queues {
+		if q.tenant != t {
+			continue
+		}
+		for _, g := range q.groups {
+			for _, p := range q.parts {
+				if c := g.cursor(p); s.live(c) != nil && strings.EqualFold(c.lease.text, text) {
+					f(g, p, c)
+				}
+			}
+		}
+	}
+}

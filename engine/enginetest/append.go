@@ -1,0 +1,149 @@
+package enginetest
+
+import (
+	"bytes"
+	"slices"
+
+	"queen/engine"
+	"queen/engine/format"
+)
+
+// maxCommand bounds the messages of one partition in one call (S-push-13), maxPushIDs one id
+// (S-id-17).
+const maxCommand = 96 << 20
+
+func fail(code engine.ErrorCode, message string) *engine.Error {
+	return &engine.Error{Code: code, Message: message}
+}
+
+// checkNames holds a call to the name budget (S-id-6).
+func checkNames(queue, other string) *engine.Error {
+	if format.TenantNameBytes+len(queue)+len(other) > format.NameBudget {
+		return fail(engine.CodeNameTooLong, "tenant, queue and the longer of partition and group exceed 447 bytes")
+	}
+	return nil
+}
+
+// request is what one Do call remembers between its ops: an id repeated inside one request is
+// stored once whatever the window (S-dup-4).
+type request struct {
+	caller engine.Caller
+	seen   map[*part]map[string]format.Offset
+	named  map[*group]map[*part]map[format.Offset]bool // offsets named by acks so far
+}
+
+// append stores the messages of one Append in order (S-push-5).
+func (s *state) append(r *request, op *engine.Append) engine.Result {
+	var res engine.Result
+	q := s.queue(r.caller.Tenant, op.Queue)
+	if e := refuseAppend(q, op); e != nil {
+		for range op.Messages {
+			res.Messages = append(res.Messages, engine.MessageResult{Status: engine.Refused, Err: e})
+			s.stats.Refused++
+		}
+		return res
+	}
+	if len(op.Messages) == 0 {
+		return res
+	}
+	if q == nil {
+		q = s.makeQueue(r.caller.Tenant, op.Queue, false)
+	}
+	name := op.Partition
+	if name == "" {
+		name = format.DefaultPartition
+	}
+	p := q.part(name)
+	if p == nil {
+		p = s.makePart(q, name)
+	}
+	for i := range op.Messages {
+		res.Messages = append(res.Messages, s.appendOne(r, p, &op.Messages[i], r.caller.Subject))
+	}
+	s.refresh(q, true)
+	s.note(p)
+	return res
+}
+
+func refuseAppend(q *queue, op *engine.Append) *engine.Error {
+	size := 0
+	for i := range op.Messages {
+		size += len(op.Messages[i].Payload)
+	}
+	switch {
+	case size > maxCommand:
+		return fail(engine.CodeTooLarge, "the messages of one partition exceed 96 MiB")
+	case q != nil && q.opts.EncryptionEnabled:
+		return fail(engine.CodeEncryption, "the queue wants encryption and no key is usable")
+	}
+	return nil
+}
+
+// appendOne judges one message: duplicate of this request, duplicate inside the window, or stored.
+func (s *state) appendOne(r *request, p *part, m *engine.Message, subject string) engine.MessageResult {
+	if m.TransactionID != "" {
+		if o, dup := r.seen[p][m.TransactionID]; dup {
+			return s.duplicate(p, o)
+		}
+		if r.seen[p] == nil {
+			r.seen[p] = map[string]format.Offset{}
+		}
+		if o, dup := s.original(p, m.TransactionID); dup {
+			r.seen[p][m.TransactionID] = o
+			return s.duplicate(p, o)
+		}
+		r.seen[p][m.TransactionID] = p.end()
+	}
+	return s.store(p, m, subject)
+}
+
+// original is the newest message with this id whose age is inside the queue's window (S-dup-2).
+func (s *state) original(p *part, id string) (format.Offset, bool) {
+	all := p.byID[id]
+	if len(all) == 0 {
+		return 0, false
+	}
+	o := all[len(all)-1]
+	at := p.msgs[o].rec.CreatedAt
+	return o, at >= p.q.dedupFloor && s.w-at < seconds(p.q.opts.DedupWindowSeconds)
+}
+
+func (s *state) duplicate(p *part, o format.Offset) engine.MessageResult {
+	s.stats.Duplicates++
+	return engine.MessageResult{Status: engine.Duplicate, ID: p.msgs[o].rec.ID, Offset: o}
+}
+
+func (s *state) store(p *part, m *engine.Message, subject string) engine.MessageResult {
+	o := p.end()
+	s.reveal(p)
+	rec := engine.Record{ID: s.mint(), Offset: o, TransactionID: m.TransactionID,
+		HasCallerID: m.TransactionID != "", TraceID: m.TraceID, ProducerSub: subject,
+		ContentType: m.ContentType, Headers: cloneHeaders(m.Headers), Payload: bytes.Clone(m.Payload),
+		CreatedAt: s.w}
+	if rec.HasCallerID {
+		p.byID[rec.TransactionID] = append(p.byID[rec.TransactionID], o)
+	} else {
+		rec.TransactionID = rec.ID.String()
+	}
+	p.msgs = append(p.msgs, message{rec: rec, seq: s.tick()})
+	p.lastWrite = s.w
+	if p.q.opts.WindowBuffer <= 0 {
+		p.revealed = p.end()
+	}
+	s.stats.Pushed++
+	s.stats.PushedBytes += uint64(len(rec.Payload))
+	return engine.MessageResult{Status: engine.Queued, ID: rec.ID, Offset: o}
+}
+
+func cloneHeaders(hs []engine.Header) []engine.Header {
+	hs = slices.Clone(hs)
+	for i := range hs {
+		hs[i].Value = bytes.Clone(hs[i].Value)
+	}
+	return hs
+}
+
+func cloneRecord(r engine.Record) engine.Record {
+	r.Headers, r.Payload = cloneHeaders(r.Headers), bytes.Clone(r.Payload)
+	return r
+}

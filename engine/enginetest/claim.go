@@ -1,0 +1,257 @@
+package enginetest
+
+import (
+	"slices"
+
+	"queen/engine"
+	"queen/engine/format"
+)
+
+// Defaults and bounds of a pop (S-pop-5, S-pop-6).
+const (
+	defaultBatch     = 200
+	maxPartitions    = 64
+	defaultPopBytes  = 8 << 20
+	discoveryLease   = 60e6 // microseconds
+	defaultReadBytes = 1 << 20
+	maxReadBytes     = 8 << 20
+	maxPositions     = 1024
+)
+
+// claim is one partition's share of a pop, and what is delivered of it.
+type claim struct {
+	g        *group
+	p        *part
+	from     format.Offset // the cursor, or the first deliverable offset
+	to       format.Offset // one past the last
+	attempt  uint32
+	messages []engine.Record
+}
+
+// popped is what a pop claimed.
+type popped struct {
+	lease  format.UUID
+	claims []claim
+	chosen engine.Chosen
+}
+
+// candidate is a partition a pop may claim.
+type candidate struct {
+	g     *group
+	p     *part
+	ready uint64
+	exact bool
+}
+
+// limits are a pop's effective budgets.
+type limits struct {
+	batch, partitions int
+	bytes             int64
+	chosen            engine.Chosen
+}
+
+// checkPop refuses what no pop may ask.
+func checkPop(r *engine.PopRequest) *engine.Error {
+	switch {
+	case r.Scope.Discovery && r.Scope.Namespace == "" && r.Scope.Task == "":
+		return fail(engine.CodeBadRequest, "namespace or task is required")
+	case r.Conflate && r.Group == "":
+		return fail(engine.CodeBadRequest, "conflation needs a consumer group")
+	case r.Conflate && r.CommitOnDelivery:
+		return fail(engine.CodeBadRequest, "conflation refuses commit on delivery")
+	case r.Conflate:
+		return fail(engine.CodeNotBuilt, "conflation is not built yet")
+	case r.Batch < 0 || r.Start.Kind > format.StartFrom:
+		return fail(engine.CodeBadRequest, "batch or start is out of range")
+	}
+	other := r.Group
+	if r.Scope.Pinned && len(r.Scope.Partition) > len(other) {
+		other = r.Scope.Partition
+	}
+	return checkNames(r.Scope.Queue, other)
+}
+
+// popQueues registers the group and names the queues a pop looks at. A queue pop on an unknown name
+// creates the queue, so that `new` means "from my first pop" (S-id-13); discovery creates nothing.
+func (s *state) popQueues(t format.Tenant, r *engine.PopRequest) []*queue {
+	var qs []*queue
+	if r.Scope.Discovery {
+		for _, q := range s.queues {
+			if q.tenant == t && (r.Scope.Namespace == "" || q.opts.Namespace == r.Scope.Namespace) &&
+				(r.Scope.Task == "" || q.opts.Task == r.Scope.Task) {
+				qs = append(qs, q)
+			}
+		}
+	} else {
+		q := s.queue(t, r.Scope.Queue)
+		if q == nil {
+			q = s.makeQueue(t, r.Scope.Queue, false)
+		}
+		qs = []*queue{q}
+	}
+	for _, q := range qs {
+		s.register(q, groupName(r.Group), r.Start)
+		s.refresh(q, false)
+	}
+	return qs
+}
+
+// candidates lists what the pop may claim, the longest claimable first (S-pop-10).
+func (s *state) candidates(qs []*queue, r *engine.PopRequest) []candidate {
+	var out []candidate
+	for _, q := range qs {
+		g := q.group(groupName(r.Group))
+		for _, p := range q.parts {
+			if r.Scope.Pinned && p.name != r.Scope.Partition {
+				continue
+			}
+			if c := g.cursor(p); c.ready != 0 {
+				out = append(out, candidate{g, p, c.ready, c.exact})
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b candidate) int {
+		if a.ready < b.ready {
+			return -1
+		}
+		return 1
+	})
+	return out
+}
+
+// popLimits resolves defaults and the broker's choice (S-pop-5, 6, 15).
+func popLimits(r *engine.PopRequest, ready int) limits {
+	l := limits{batch: r.Batch, partitions: min(max(r.Partitions, 0), maxPartitions), bytes: r.MaxBytes}
+	auto := r.Autopilot && r.Group != "" && r.Group != format.QueueMode && !r.Scope.Pinned && !r.Scope.Discovery
+	if auto && (r.Batch == 0 || r.Partitions == 0) {
+		if r.Partitions <= 0 {
+			l.partitions = max(1, min(ready, maxPartitions))
+		}
+		if l.batch == 0 {
+			l.batch = defaultBatch
+		}
+		l.chosen = engine.Chosen{Set: true, Partitions: l.partitions, Batch: l.batch}
+	}
+	if l.batch == 0 {
+		l.batch = defaultBatch
+	}
+	if l.partitions == 0 || r.Scope.Pinned {
+		l.partitions = 1
+	}
+	if l.bytes <= 0 {
+		l.bytes = defaultPopBytes
+	}
+	return l
+}
+
+// pop claims in the order of candidates; nil when there is nothing to give.
+func (s *state) pop(t format.Tenant, r *engine.PopRequest) *popped {
+	qs := s.popQueues(t, r)
+	cands := s.candidates(qs, r)
+	l := popLimits(r, len(cands))
+	if len(cands) == 0 {
+		return nil
+	}
+	out := &popped{chosen: l.chosen}
+	if !r.CommitOnDelivery {
+		out.lease = s.mint()
+	}
+	for _, cand := range cands {
+		if len(out.claims) == l.partitions || l.batch <= 0 || l.bytes <= 0 {
+			break
+		}
+		if c, ok := s.claim(cand, r, &l, out.lease, len(out.claims) == 0); ok {
+			out.claims = append(out.claims, c)
+		}
+	}
+	for _, q := range qs {
+		s.refresh(q, true)
+	}
+	if len(out.claims) == 0 {
+		return nil
+	}
+	s.stats.Claims += uint64(len(out.claims))
+	return out
+}
+
+// claim takes one partition: as much as the budgets allow, at least one message when it is the first
+// of the pop. A head that was handed out maxDeliveries times is filed instead and passed.
+func (s *state) claim(cand candidate, r *engine.PopRequest, l *limits, id format.UUID, first bool) (claim, bool) {
+	g, p := cand.g, cand.p
+	c := g.touch(p)
+	for {
+		from, to := s.span(g, p)
+		if from == to {
+			return claim{}, false
+		}
+		limit := p.q.opts.MaxDeliveries
+		if limit <= 0 || c.attempts == 0 || c.head != from || int64(c.attempts) < limit {
+			break
+		}
+		s.overDelivered(g, p, from)
+	}
+	from, to := s.span(g, p)
+	out := claim{g: g, p: p, from: from, to: from}
+	for o := from; o < to && l.batch > 0; o++ {
+		if s.expired(p, o) {
+			continue
+		}
+		size := int64(len(p.msgs[o].rec.Payload))
+		if size > l.bytes && !(first && len(out.messages) == 0) {
+			l.bytes = 0
+			break
+		}
+		l.bytes -= size
+		l.batch--
+		out.to = o + 1
+		out.messages = append(out.messages, cloneRecord(p.msgs[o].rec))
+		s.stats.DeliveredBytes += uint64(size)
+	}
+	if len(out.messages) == 0 {
+		return claim{}, false
+	}
+	s.stats.DeliveredMessages += uint64(len(out.messages))
+	s.take(&out, r, id)
+	return out, true
+}
+
+// take moves the row: a lease, or with commit on delivery the cursor itself (S-amo-1).
+func (s *state) take(out *claim, r *engine.PopRequest, id format.UUID) {
+	c := out.g.touch(out.p)
+	ready := c.ready
+	c.ready = 0
+	if r.CommitOnDelivery {
+		out.attempt = 1
+		c.consumed += uint64(out.to - c.next)
+		c.next, c.lease, c.attempts, c.retries, c.lastAck = out.to, nil, 0, 0, s.w
+		return
+	}
+	if c.attempts > 0 && c.head == out.from {
+		c.attempts++
+	} else {
+		c.attempts, c.head = 1, out.from
+	}
+	out.attempt = c.attempts
+	length := micros(r.Lease)
+	switch {
+	case length > 0:
+	case r.Scope.Discovery:
+		length = discoveryLease
+	default:
+		length = format.Mono(out.p.q.opts.LeaseTime) * 1e6
+	}
+	c.next = out.from
+	c.lease = &lease{id: id, text: id.String(), first: out.from, end: out.to, expiry: s.t + length,
+		attempt: c.attempts, ready: ready}
+	c.last = c.lease
+}
+
+// overDelivered ends a message that was handed out as often as maxDeliveries allows.
+func (s *state) overDelivered(g *group, p *part, o format.Offset) {
+	c := g.cursor(p)
+	if p.q.opts.DeadLetterQueue || p.q.opts.DLQAfterMaxRetries {
+		s.file(g, p, o, "Deliveries exhausted")
+	}
+	s.pass(c, o+1)
+	c.attempts, c.retries = 0, 0
+}

@@ -1,0 +1,101 @@
+package enginetest
+
+import (
+	"queen/engine/format"
+)
+
+// reveal lets through what windowBuffer held back, once the partition has been quiet for N seconds
+// or its oldest hidden message has waited 10 N (S-vis-2, S-vis-3). What it let through stays so.
+func (s *state) reveal(p *part) {
+	if p.revealed >= p.end() {
+		return
+	}
+	if due := p.revealDue(); due <= s.w {
+		p.revealed = p.end()
+	}
+}
+
+// revealDue is when the hidden messages of p come through.
+func (p *part) revealDue() format.Wall {
+	n := p.q.opts.WindowBuffer
+	if n <= 0 {
+		return 0
+	}
+	first := p.msgs[p.revealed].rec.CreatedAt
+	return min(p.lastWrite+seconds(n), first+seconds(10*n))
+}
+
+// visible is one past the last offset that delay and window let a pop see; both holds apply and the
+// later one decides (S-cfg-9, S-vis-1). A delay hides a suffix: order never changes.
+func (s *state) visible(p *part) format.Offset {
+	s.reveal(p)
+	end := p.revealed
+	delay := seconds(p.q.opts.DelayedProcessing)
+	for end > p.start && s.w < p.msgs[end-1].rec.CreatedAt+delay {
+		end--
+	}
+	return end
+}
+
+// expired says that a message's time to live is over (acts only where configured).
+func (s *state) expired(p *part, o format.Offset) bool {
+	opts := &p.q.opts
+	return opts.Set&format.OptTTL != 0 && opts.TTL > 0 && s.w >= p.msgs[o].rec.CreatedAt+seconds(opts.TTL)
+}
+
+// live is the lease that blocks (p, g) now, nil when none does.
+func (s *state) live(c *cursor) *lease {
+	if c.lease != nil && s.t >= c.lease.expiry {
+		c.lease = nil
+		s.stats.Expired++
+	}
+	return c.lease
+}
+
+// span is what a pop of g could claim on p now: [from, to), empty when nothing. Messages whose time
+// to live is over lead nowhere: from is the first that is not.
+func (s *state) span(g *group, p *part) (from, to format.Offset) {
+	c := g.cursor(p)
+	if s.live(c) != nil || s.t < c.backoff {
+		return 0, 0
+	}
+	from, to = g.next(p), s.visible(p)
+	for from < to && s.expired(p, from) {
+		from++
+	}
+	if from >= to {
+		return 0, 0
+	}
+	return from, to
+}
+
+// refresh notes since when each (partition, group) of a queue is claimable (S-pop-10). It runs
+// before and after everything that can change it. exact is true after an operation that made a
+// partition claimable by itself: then the order of two such moments is known.
+func (s *state) refresh(q *queue, exact bool) {
+	for _, g := range q.groups {
+		for _, p := range q.parts {
+			c := g.cursor(p)
+			from, to := s.span(g, p)
+			switch {
+			case from == to:
+				c.ready = 0
+			case c.ready == 0:
+				c.ready, c.exact, c.passed = s.tick(), exact, 0
+			}
+		}
+	}
+}
+
+func (s *state) refreshAll() {
+	for _, q := range s.queues {
+		s.refresh(q, false)
+	}
+}
+
+// advance moves both clocks and notices what time alone made claimable or removed.
+func (s *state) advance(t format.Mono, w format.Wall) {
+	s.t, s.w = max(s.t, t), max(s.w, w)
+	s.retain()
+	s.refreshAll()
+}

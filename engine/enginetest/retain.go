@@ -1,0 +1,41 @@
+package enginetest
+
+import "queen/engine/format"
+
+// retain removes what retention may remove now. The model does it at once; an engine may be late
+// (S-ret-5), never early (S-ret-7).
+func (s *state) retain() {
+	for _, q := range s.queues {
+		for _, p := range q.parts {
+			if to := s.removable(p); to > p.start {
+				s.trim(p, to)
+			}
+		}
+	}
+}
+
+func (s *state) trim(p *part, to format.Offset) {
+	p.start = to
+	p.revealed = max(p.revealed, to)
+	s.note(p)
+}
+
+// removable is the log start that the options allow: everything older than the cutoffs is below it.
+func (s *state) removable(p *part) format.Offset {
+	o := &p.q.opts
+	start := p.start
+	if o.RetentionEnabled && o.RetentionSeconds > 0 { // S-ret-2
+		start = max(start, p.firstAt(s.w-seconds(o.RetentionSeconds)))
+	}
+	if o.MaxWaitTimeSeconds > 0 { // S-ret-4
+		start = max(start, p.firstAt(s.w-seconds(o.MaxWaitTimeSeconds)))
+	}
+	if o.RetentionEnabled && o.CompletedRetentionSeconds > 0 && len(p.q.groups) > 0 { // S-ret-3
+		to := p.firstAt(s.w - seconds(o.CompletedRetentionSeconds))
+		for _, g := range p.q.groups {
+			to = min(to, g.next(p))
+		}
+		start = max(start, to)
+	}
+	return start
+}
