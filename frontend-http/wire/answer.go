@@ -33,24 +33,32 @@ func noSuchRoute(ctx *fasthttp.RequestCtx) {
 	answer(ctx, fasthttp.StatusNotFound, "no_such_route", "Not Found")
 }
 
-// tooLarge is plain text, as clients expect it. The connection closes while the body may still be coming in, hence the
-// linger.
-func tooLarge(ctx *fasthttp.RequestCtx) {
+// refuseBody answers a body that is too large for its route, in plain text as clients expect it, or too large for the
+// memory that is left. The connection closes while the body may still be coming in, hence the linger.
+func (s *Server) refuseBody(ctx *fasthttp.RequestCtx) {
+	if s.bodies.release(&ctx.Request.Header) {
+		ctx.Response.Header.Set(fasthttp.HeaderRetryAfter, "1")
+		answer(ctx, fasthttp.StatusTooManyRequests, "overloaded", "Too many request bodies in memory")
+	} else {
+		ctx.SetContentType("text/plain; charset=utf-8")
+		ctx.SetStatusCode(fasthttp.StatusRequestEntityTooLarge)
+		ctx.SetBodyString("Payload Too Large")
+	}
 	From(ctx).LingerOnClose()
-	ctx.Error("Payload Too Large", fasthttp.StatusRequestEntityTooLarge)
 	ctx.SetConnectionClose()
 }
 
 // answerTransportError answers a request that fasthttp could not read; the connection closes afterwards. The error's
 // own text quotes the request, credentials included, so it is never sent.
-func answerTransportError(ctx *fasthttp.RequestCtx, err error) {
+func (s *Server) answerTransportError(ctx *fasthttp.RequestCtx, err error) {
 	var (
 		small  *fasthttp.ErrSmallBuffer
 		netErr net.Error
 	)
+	defer s.bodies.release(&ctx.Request.Header)
 	switch {
 	case errors.Is(err, fasthttp.ErrBodyTooLarge):
-		tooLarge(ctx)
+		s.refuseBody(ctx)
 		return
 	case errors.As(err, &small):
 		answer(ctx, fasthttp.StatusRequestHeaderFieldsTooLarge, "bad_request", "Request header fields too large")

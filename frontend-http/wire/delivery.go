@@ -111,14 +111,22 @@ func (c *Conn) settleAfterRead(d *delivery, n int, err error) {
 
 // lookLocked asks the kernel about the connection. The caller holds mu, and the descriptor is still open.
 func (c *Conn) lookLocked(d *delivery) sight {
-	s := sight{window: c.ln.opts.ResetWindow, unacked: unackedBytes(c.mu.fd), peer: peerState(c.mu.fd)}
-	if c.mu.finSent && s.unacked > 0 {
-		s.unacked--
+	s := sight{
+		window: c.ln.opts.ResetWindow, peer: peerState(c.mu.fd), unacked: unackedBytes(unackedSeqs(c.mu.fd), c.mu.finSent),
 	}
 	if at := d.writtenAt.Load(); at != 0 {
 		s.written, s.sinceWrite = true, c.ln.now()-time.Duration(at)
 	}
 	return s
+}
+
+// unackedBytes takes our own FIN off the send queue's length: it occupies one sequence number, the last one, and a peer
+// that got the whole answer may close before it has acknowledged our close.
+func unackedBytes(seqs int, finSent bool) int {
+	if finSent && seqs > 0 {
+		return seqs - 1
+	}
+	return seqs
 }
 
 // afterRead judges by what a read returned.

@@ -1,3 +1,5 @@
+//go:build linux
+
 package wire
 
 import (
@@ -63,6 +65,18 @@ func TestVerdictRules(t *testing.T) {
 		}
 		if got := s.atClose(); got != failed {
 			t.Errorf("%s: nothing written, at close %d", tc.name, got)
+		}
+	}
+}
+
+func TestOwnFINIsNotAnUnacknowledgedByte(t *testing.T) {
+	for _, tc := range []struct {
+		seqs int
+		fin  bool
+		want int
+	}{{0, false, 0}, {1, false, 1}, {0, true, 0}, {1, true, 0}, {8, true, 7}} {
+		if got := unackedBytes(tc.seqs, tc.fin); got != tc.want {
+			t.Errorf("%d in the queue, FIN sent %v: %d bytes, want %d", tc.seqs, tc.fin, got, tc.want)
 		}
 	}
 }

@@ -175,6 +175,41 @@ func until(t *testing.T, what string, cond func() bool) {
 	}
 }
 
+// lot parks requests and says what became of them.
+type lot struct {
+	arm     chan struct{} // when not nil: handlers wait for the client to be gone before they park
+	parked  chan *Conn
+	gone    chan *Conn
+	release chan struct{}
+}
+
+func newLot() *lot {
+	return &lot{parked: make(chan *Conn, 4096), gone: make(chan *Conn, 4096), release: make(chan struct{})}
+}
+
+// park answers 204 when released and notes a client that left.
+func (l *lot) park(c *fiber.Ctx) error {
+	conn := From(c.Context())
+	if l.arm != nil {
+		<-l.arm
+	}
+	gone, unpark := conn.Park()
+	defer unpark()
+	l.parked <- conn
+	select {
+	case <-gone:
+		l.gone <- conn
+	case <-l.release:
+	}
+	return c.SendStatus(fiber.StatusNoContent)
+}
+
+func (l *lot) routes(app *fiber.App) {
+	app.Get("/park", l.park)
+	app.Get("/ok", func(c *fiber.Ctx) error { return c.SendString("ok") })
+	app.Post("/push", func(c *fiber.Ctx) error { return c.SendString("pushed") })
+}
+
 // selfSigned is a certificate for TLS tests.
 func selfSigned(t *testing.T) *tls.Config {
 	t.Helper()

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"io"
 	"net/http"
 	"os"
@@ -69,12 +70,24 @@ func TestConnectionsAboveTheCapAreAnswered503(t *testing.T) {
 		t.Errorf("answer %d %v %q, %v", res.StatusCode, res.Header, body, err)
 	}
 	refused.fin()
+	for range 10 { // uploading clients see it as well
+		tr := &http.Transport{DisableKeepAlives: true}
+		res, err := (&http.Client{Transport: tr}).Post("http://"+h.ln.Addr().String()+"/push", "",
+			bytes.NewReader(make([]byte, 8<<20)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		if res.StatusCode != 503 {
+			t.Errorf("upload answered %d", res.StatusCode)
+		}
+	}
 	a.fin()
 	until(t, "a place is free", func() bool { return h.ln.Metrics().Open == 1 })
 	again := h.dial()
 	again.send(get("/ok"))
 	again.expect(200, "ok")
-	if m := h.ln.Metrics(); m.Refused != 1 || m.Accepted != 3 {
+	if m := h.ln.Metrics(); m.Refused != 11 || m.Accepted != 3 {
 		t.Errorf("metrics %+v", m)
 	}
 }

@@ -18,6 +18,9 @@ type ServerOptions struct {
 	// BodyLimitOf gives a route its own limit, from the request's header alone; 0 means BodyLimit. It must be quick and
 	// must not keep the header. Default: none.
 	BodyLimitOf func(*fasthttp.RequestHeader) int
+	// BodyMemory bounds the bodies of all requests together, in bytes; a request that does not fit is answered 429
+	// "overloaded". At least BodyLimit. Default 8 x BodyLimit.
+	BodyMemory int
 	// HeaderLimit is the largest request line plus headers in bytes; a larger one is answered 431. It is also the size of
 	// the read buffer of every connection. Default 16 KiB, for tokens.
 	HeaderLimit int
@@ -41,6 +44,8 @@ type ServerOptions struct {
 
 func (o ServerOptions) withDefaults() ServerOptions {
 	setDefault(&o.BodyLimit, 64<<20)
+	setDefault(&o.BodyMemory, 8*o.BodyLimit)
+	o.BodyMemory = max(o.BodyMemory, o.BodyLimit)
 	setDefault(&o.HeaderLimit, 16<<10)
 	setDefault(&o.ReadTimeout, 30*time.Second)
 	setDefault(&o.BodyRateMin, 1<<20)
@@ -61,13 +66,17 @@ type Server struct {
 	// App takes the routes, before Serve.
 	App *fiber.App
 
-	opts ServerOptions
-	ln   *Listener
+	opts   ServerOptions
+	ln     *Listener
+	bodies *bodyBudget
 }
 
 // NewServer makes a Server without routes, to run on ln. Shutdown also ends ln.
 func NewServer(ln *Listener, opts ServerOptions) *Server {
 	s := &Server{opts: opts.withDefaults(), ln: ln}
+	s.bodies = newBodyBudget(s.opts.BodyMemory)
+	// A setting of the library for the whole process: without it every idle connection keeps its largest body's buffer.
+	fasthttp.SetBodySizePoolLimit(keptBody, keptBody)
 	s.App = fiber.New(fiber.Config{
 		BodyLimit:                    s.opts.BodyLimit,
 		ReadBufferSize:               s.opts.HeaderLimit,
@@ -89,7 +98,7 @@ func NewServer(ln *Listener, opts ServerOptions) *Server {
 	server.SecureErrorLogMessage = true
 	server.HeaderReceived = s.headerReceived
 	server.ExpectHandler = s.expect
-	server.ErrorHandler = answerTransportError
+	server.ErrorHandler = s.answerTransportError
 	server.Handler = s.around(server.Handler)
 	return s
 }
@@ -122,6 +131,7 @@ func (s *Server) Shutdown(ctx context.Context) (forced int, err error) {
 // around runs before and after every handler.
 func (s *Server) around(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
+		s.bodies.running(&ctx.Request.Header)
 		switch {
 		case encodedBody(&ctx.Request.Header):
 			answer(ctx, fasthttp.StatusUnsupportedMediaType, "unsupported_encoding", "Content-Encoding is not supported")
@@ -130,6 +140,7 @@ func (s *Server) around(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 		default:
 			next(ctx)
 		}
+		s.bodies.release(&ctx.Request.Header)
 		// Besides its own purpose a deadline set here makes fasthttp flush the answer even when another request is already
 		// buffered; without it a push would wait for the long poll pipelined behind it.
 		_ = ctx.SetWriteDeadline(time.Now().Add(s.opts.WriteTimeout))
@@ -138,10 +149,16 @@ func (s *Server) around(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 
 // headerReceived sets the limits of one request once its header is known.
 func (s *Server) headerReceived(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
-	limit := s.bodyLimit(h)
+	limit, timeout := s.bodyLimit(h), s.opts.ReadTimeout
 	conf := fasthttp.RequestConfig{MaxRequestBodySize: limit}
-	if n := h.ContentLength(); n > 0 && n <= limit {
-		conf.ReadTimeout = s.opts.ReadTimeout + time.Duration(n)*time.Second/time.Duration(s.opts.BodyRateMin)
+	switch n := h.ContentLength(); {
+	case n > limit: // refused by its length
+	case n > 0:
+		timeout += time.Duration(n) * time.Second / time.Duration(s.opts.BodyRateMin)
+		conf.ReadTimeout = timeout
+		conf.MaxRequestBodySize = s.bodies.take(h, n, time.Now().Add(timeout))
+	case n == -1: // chunked
+		conf.MaxRequestBodySize = s.bodies.takeUpTo(h, limit, time.Now().Add(timeout))
 	}
 	return conf
 }
@@ -155,11 +172,12 @@ func (s *Server) bodyLimit(h *fasthttp.RequestHeader) int {
 	return s.opts.BodyLimit
 }
 
-// expect refuses a body that is announced too large before the client sends it.
+// expect refuses a body before the client sends it.
 func (s *Server) expect(ctx *fasthttp.RequestCtx) int {
-	if ctx.Request.Header.ContentLength() > s.bodyLimit(&ctx.Request.Header) {
-		tooLarge(ctx)
-		return fasthttp.StatusRequestEntityTooLarge
+	h := &ctx.Request.Header
+	if h.ContentLength() > s.bodyLimit(h) || s.bodies.isShort(h) {
+		s.refuseBody(ctx)
+		return ctx.Response.StatusCode()
 	}
 	return fasthttp.StatusContinue
 }

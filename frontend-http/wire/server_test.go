@@ -25,7 +25,7 @@ func echoRoutes(app *fiber.App) {
 // A client that uploads eight times the limit must read its 413, every time: without the lingering close most see a
 // connection reset.
 func TestUploaderSeesIts413(t *testing.T) {
-	h := start(t, Options{}, ServerOptions{BodyLimit: 1 << 20}, echoRoutes)
+	h := start(t, Options{}, ServerOptions{BodyLimit: 1 << 20, BodyMemory: 64 << 20}, echoRoutes)
 	body := bytes.Repeat([]byte("x"), 8<<20)
 	for name, reader := range map[string]func() io.Reader{
 		"content-length": func() io.Reader { return bytes.NewReader(body) },

@@ -30,8 +30,8 @@ func peerState(fd int) peerCondition {
 	return peerClosed
 }
 
-// unackedBytes is the length of the send queue: bytes, and a FIN, that the peer's kernel has not acknowledged.
-func unackedBytes(fd int) int {
+// unackedSeqs is the length of the send queue: bytes, and a FIN, that the peer's kernel has not acknowledged.
+func unackedSeqs(fd int) int {
 	n, err := unix.IoctlGetInt(fd, unix.SIOCOUTQ)
 	if err != nil {
 		return 0

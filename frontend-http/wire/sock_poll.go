@@ -22,8 +22,8 @@ func peerState(fd int) peerCondition {
 	return peerOpen
 }
 
-// unackedBytes is not known here; verdicts then rest on errors alone.
-func unackedBytes(int) int { return 0 }
+// unackedSeqs is not known here; verdicts then rest on errors alone.
+func unackedSeqs(int) int { return 0 }
 
 // setUserTimeout has no portable form; keepalive finds dead peers.
 func setUserTimeout(int, time.Duration) error { return nil }
