@@ -199,6 +199,9 @@ func (l *Listener) admit(tcp *net.TCPConn) *Conn {
 	if !full && !draining {
 		l.mu.conns[c] = struct{}{}
 	}
+	if full && !draining {
+		l.refusals.Add(1) // under mu, so that Drain, which sets draining first, waits for it
+	}
 	l.mu.Unlock()
 	switch {
 	case draining:
@@ -254,11 +257,7 @@ func (l *Listener) Drain(ctx context.Context) (forced int) {
 	l.mu.draining = true
 	l.signalIfEmptyLocked()
 	l.mu.Unlock()
-	for _, c := range l.open() {
-		if !c.spoke.Load() {
-			_ = c.closeNow()
-		}
-	}
+	l.closeSilent()
 	select {
 	case <-l.mu.empty:
 	case <-ctx.Done():
@@ -271,6 +270,15 @@ func (l *Listener) Drain(ctx context.Context) (forced int) {
 	l.refusals.Wait()
 	l.watch.close()
 	return forced
+}
+
+// closeSilent closes connections that never sent a byte; a shutdown would otherwise wait for their read timeout.
+func (l *Listener) closeSilent() {
+	for _, c := range l.open() {
+		if !c.spoke.Load() {
+			_ = c.closeNow()
+		}
+	}
 }
 
 // open copies the table, so that connections can be closed without the lock.

@@ -19,13 +19,16 @@ func refusalAnswer(body string) []byte {
 
 // refuse answers 503 and closes. It waits for the first bytes of the request, since many clients take an answer that
 // comes before the question for a protocol fault, and reads the rest away so that the close does not reset the answer.
+// The caller has counted it in l.refusals.
 func (l *Listener) refuse(tcp *net.TCPConn) {
 	if l.refusing.Add(1) > refusingMax {
 		l.refusing.Add(-1)
 		_ = tcp.Close()
+		l.refusals.Done()
 		return
 	}
-	l.refusals.Go(func() {
+	go func() {
+		defer l.refusals.Done()
 		defer l.refusing.Add(-1)
 		defer func() { _ = tcp.Close() }()
 		if tcp.SetDeadline(time.Now().Add(l.opts.LingerTime)) != nil {
@@ -39,5 +42,5 @@ func (l *Listener) refuse(tcp *net.TCPConn) {
 			return
 		}
 		discard(tcp, l.opts.LingerBytes, nil)
-	})
+	}()
 }

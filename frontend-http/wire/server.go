@@ -116,11 +116,7 @@ func (s *Server) Serve() error {
 // meanwhile carry "Connection: close". Parked handlers should be released first, by whoever parked them. It returns how
 // many connections were closed by force.
 func (s *Server) Shutdown(ctx context.Context) (forced int, err error) {
-	for _, c := range s.ln.open() {
-		if !c.spoke.Load() {
-			_ = c.closeNow() // it would otherwise hold the shutdown up until its read timeout
-		}
-	}
+	s.ln.closeSilent()
 	err = s.App.ShutdownWithContext(ctx)
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		err = nil // reported as forced
