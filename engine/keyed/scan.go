@@ -34,8 +34,9 @@ const scanCheckRows = 1024
 func (s *Store) scan(ctx context.Context, c uint64, prefix, startAfter []byte,
 	fn func(key, value []byte) (bool, error)) error {
 	return s.read(c, func(txn *badger.Txn) error {
-		cur := newStoreCursor(txn, prefix, startAfter)
+		cur := newStoreCursor(txn, prefix)
 		defer cur.close()
+		cur.seek(prefix, startAfter)
 		for n := 1; cur.valid(); n++ {
 			if n%scanCheckRows == 0 && ctx.Err() != nil {
 				return ctx.Err()
@@ -60,14 +61,18 @@ type storeCursor struct {
 	it  *badger.Iterator
 }
 
-func newStoreCursor(txn *badger.Txn, prefix, startAfter []byte) *storeCursor {
-	it := txn.NewIterator(badger.IteratorOptions{Prefix: prefix, PrefetchValues: false})
+func newStoreCursor(txn *badger.Txn, prefix []byte) *storeCursor {
+	return &storeCursor{txn: txn, it: txn.NewIterator(badger.IteratorOptions{Prefix: prefix})}
+}
+
+// seek goes to the first row with the prefix behind startAfter. It reads, so it may fault, and comes
+// after the caller's deferred close.
+func (c *storeCursor) seek(prefix, startAfter []byte) {
 	if startAfter != nil && bytes.Compare(startAfter, prefix) >= 0 {
-		it.Seek(append(bytes.Clone(startAfter), 0)) // the key that follows immediately
-	} else {
-		it.Seek(prefix)
+		c.it.Seek(append(bytes.Clone(startAfter), 0)) // the key that follows immediately
+		return
 	}
-	return &storeCursor{txn: txn, it: it}
+	c.it.Seek(prefix)
 }
 
 func (c *storeCursor) valid() bool {

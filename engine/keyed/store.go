@@ -188,9 +188,7 @@ func (s *Store) readRaw(c uint64, fn func(*badger.Txn) error) (err error) {
 		return ErrClosed
 	}
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	txn := s.db.NewTransactionAt(c, false)
-	defer txn.Discard()
-	defer func() {
+	defer func() { // outermost: badger's clean-up may panic as well once a read has
 		if r := recover(); r != nil {
 			err = corrupt(s.opts.Dir, "reading panicked: %v", r)
 		}
@@ -199,6 +197,8 @@ func (s *Store) readRaw(c uint64, fn func(*badger.Txn) error) (err error) {
 			s.counts.corruptions.Add(1)
 		}
 	}()
+	txn := s.db.NewTransactionAt(c, false)
+	defer txn.Discard()
 	if err := fn(txn); err != nil {
 		return err
 	}

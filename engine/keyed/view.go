@@ -63,8 +63,9 @@ func (v View) ScanPrefix(prefix, startAfter []byte, limit int, fn func(key, valu
 		return m.run(nil)
 	}
 	return v.store.read(v.at, func(txn *badger.Txn) error {
-		cur := newStoreCursor(txn, prefix, startAfter)
+		cur := newStoreCursor(txn, prefix)
 		defer cur.close()
+		cur.seek(prefix, startAfter)
 		return m.run(cur)
 	})
 }
