@@ -159,7 +159,11 @@ func decodeDigests(b []byte) (Digests, []byte, error) {
 		if !f.Valid() || f <= last {
 			return nil, nil, fmt.Errorf("digest of family %#x after %#x", uint8(f), uint8(last))
 		}
-		ds[f], last = decodeDigest(b[1:]), f
+		d := decodeDigest(b[1:])
+		if d == (Digest{}) {
+			return nil, nil, fmt.Errorf("digest of family %#x stands for nothing", uint8(f))
+		}
+		ds[f], last = d, f
 		b = b[1+DigestBytes:]
 	}
 	return ds, b, nil
