@@ -80,6 +80,7 @@ func (r *Ring[T]) DropBefore(pos uint64) {
 
 // RingImage is a Ring at the instant of Freeze. One goroutine, any, may read it while the ring goes on; it needs no release.
 type RingImage[T any] struct {
+	scope  Scope
 	codec  Codec[T]
 	start  uint64
 	from   uint64
@@ -96,7 +97,7 @@ func (r *Ring[T]) Freeze(scope Scope) RingImage[T] {
 	if scope == Base {
 		lowest = r.start
 	}
-	img := RingImage[T]{codec: r.codec, start: r.start, from: from, end: r.end}
+	img := RingImage[T]{scope: scope, codec: r.codec, start: r.start, from: from, end: r.end}
 	if lowest < r.end {
 		img.first = lowest / ringBlock
 		img.blocks = append(img.blocks, r.blocks[img.first-r.first:]...)
@@ -114,7 +115,7 @@ func (i *RingImage[T]) Delta(emit func(pos uint64, row []byte) error) error {
 
 // Base emits every event held, in order of position; the image must have that scope.
 func (i *RingImage[T]) Base(emit func(pos uint64, row []byte) error) error {
-	invariants.Check(i.start >= i.end || i.start/ringBlock >= i.first, "slab: base of a ring image that does not have it")
+	invariants.Check(i.scope == Base, "slab: base of a ring image that does not have it")
 	return i.walk(i.start, emit)
 }
 
