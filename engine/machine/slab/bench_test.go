@@ -52,6 +52,11 @@ func BenchmarkSlab(b *testing.B) {
 			s.Touch(order[i%1024])[0]++
 		}
 	})
+	b.Run("TouchSameChunk", func(b *testing.B) {
+		for i := 0; b.Loop(); i++ {
+			s.Touch(Handle(i%64*100 + 1))[0]++
+		}
+	})
 	b.Run("GetRandom", func(b *testing.B) {
 		sum := uint64(0)
 		for i := 0; b.Loop(); i++ {
@@ -185,6 +190,18 @@ func BenchmarkDue(b *testing.B) {
 	}
 	d := fill()
 	b.ReportMetric(float64(d.Bytes())/benchRows, "B/item")
+	b.Run("Leases", func(b *testing.B) {
+		// 300,000 claims a second, each settled after a tenth of one.
+		d := NewDue()
+		now := int64(0)
+		for i := 0; b.Loop(); i++ {
+			now += 3
+			d.Add(now+60_000_000, Handle(i%30_000+1), 1)
+			if i >= 15_000 {
+				d.Cancel(Handle((i-15_000)%30_000+1), 1)
+			}
+		}
+	})
 	b.Run("CancelAddLate", func(b *testing.B) {
 		for i := 0; b.Loop(); i++ {
 			h := Handle(i*7919%benchRows + 1)
@@ -234,6 +251,20 @@ func BenchmarkRecentIDs(b *testing.B) {
 			}
 		}
 	})
+	b.Run("MissWarmedBy16", func(b *testing.B) {
+		var ids [16]ID
+		for i := uint64(1); b.Loop(); i++ {
+			if i%16 == 1 {
+				for k := range ids {
+					binary.LittleEndian.PutUint64(ids[k].Hash[:], (i+uint64(k))*0xbf58476d1ce4e5b9)
+				}
+				r.Warm(ids[:])
+			}
+			if _, ok := r.Find(0, ids[(i-1)%16].Hash); ok {
+				b.Fatal(i)
+			}
+		}
+	})
 	b.Run("Hit", func(b *testing.B) {
 		closed := r.Closed()
 		for i := 0; b.Loop(); i++ {
@@ -257,4 +288,20 @@ func BenchmarkRecentIDs(b *testing.B) {
 			r.Close(i)
 		}
 	})
+}
+
+// BenchmarkMemory is the yardstick for the others: one read at random in 32 MiB, and a branch on it.
+func BenchmarkMemory(b *testing.B) {
+	lines := make([][8]uint64, 32<<20/64)
+	for i := range lines {
+		lines[i][0] = uint64(i) * 0x9e3779b97f4a7c15
+	}
+	sum := uint64(0)
+	for i := uint64(0); b.Loop(); i++ {
+		if s := lines[(i*0xbf58476d1ce4e5b9)>>40%uint64(len(lines))][0]; s>>63 == 1 {
+			sum += s
+		} else {
+			sum = sum*3 + i
+		}
+	}
 }

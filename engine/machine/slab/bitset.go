@@ -12,9 +12,11 @@ type bitset struct {
 
 // set sets the bit of a row.
 func (b *bitset) set(row uint32) {
-	w := row / 64 % chunkWords
-	b.words[w] |= 1 << (row % 64)
-	b.any[w/64] |= 1 << (w % 64)
+	w, bit := row/64%chunkWords, uint64(1)<<(row%64)
+	if b.words[w]&bit == 0 {
+		b.words[w] |= bit
+		b.any[w/64] |= 1 << (w % 64)
+	}
 }
 
 // merge adds every bit of other.

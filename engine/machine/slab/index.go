@@ -8,10 +8,12 @@ import (
 )
 
 const (
-	bucketSlots   = 8
-	bucketsPage   = 1024
-	indexSplitNum = 4 // split when rows > 4/5 of the slots: measured 12.0 to 12.9 bytes a row, a quarter of the
-	indexSplitDen = 5 // buckets with overflow at worst; at 0.65 it is 13.6 to 14.3 bytes and an eighth
+	bucketSlots = 8
+	bucketsPage = 1024
+
+	// Rows per bucket, at most, before the next split. 6.4 of 8: 12.0 to 12.9 bytes a row, overflow behind a quarter of the
+	// buckets. 4: 18 to 20 bytes, behind one in twenty.
+	indexLoad = 6.4
 
 	slotLink = 1 << 31 // in the handle half of the last slot: the rest is the number of an overflow bucket
 )
@@ -27,11 +29,12 @@ type Index struct {
 	seed     uint64
 	level    uint // buckets = 1<<level + split
 	split    uint32
+	load     float64
 	rows     int
 	primary  bucketPages
 	overflow bucketPages
-	spare    []uint32 // overflow buckets to be used again
-	dead     func(h Handle) bool
+	spare    []uint32            // overflow buckets to be used again
+	dead     func(h Handle) bool // rows deleted by a rule, not by Delete: taken out of a bucket when one is put in; may be nil
 }
 
 type bucket [bucketSlots]uint64
@@ -53,7 +56,7 @@ func (p *bucketPages) add() uint32 {
 
 // NewIndex returns an empty index. The seed guards against chosen keys: keep it in the state, away from clients.
 func NewIndex(seed uint64) *Index {
-	x := &Index{seed: seed}
+	x := &Index{seed: seed, load: indexLoad}
 	x.primary.add()
 	return x
 }
@@ -81,26 +84,21 @@ func (x *Index) Find(hash uint64, match func(h Handle) bool) Handle {
 	return 0
 }
 
-// find returns the slot itself.
+// find returns the slot itself. It looks at all eight slots of a bucket without asking where they end: that is one cache line
+// and no branch to guess wrong.
 func (x *Index) find(tag uint32, match func(h Handle) bool) *uint64 {
 	b := x.primary.at(x.bucketOf(tag))
 	for {
-		var link *uint64
-		for i := range b {
-			s := &b[i]
-			if *s == 0 {
-				return nil
-			}
-			if i == bucketSlots-1 && *s&slotLink != 0 {
-				link = s
-			} else if uint32(*s>>32) == tag && match(Handle(uint32(*s))) {
-				return s
+		last := b[bucketSlots-1]
+		for i, s := range b {
+			if uint32(s>>32) == tag && s != 0 && s&slotLink == 0 && match(Handle(uint32(s))) {
+				return &b[i]
 			}
 		}
-		if link == nil {
+		if last&slotLink == 0 {
 			return nil
 		}
-		b = x.overflow.at(uint32(*link) &^ slotLink)
+		b = x.overflow.at(uint32(last) &^ slotLink)
 	}
 }
 
@@ -109,34 +107,31 @@ func (x *Index) Insert(hash uint64, h Handle) {
 	if h == 0 || h > HandleMax {
 		invariants.Fail("slab: index of handle %d", h)
 	}
-	x.put(x.primary.at(x.bucketOf(tagOf(hash))), uint64(tagOf(hash))<<32|uint64(h))
+	b := x.primary.at(x.bucketOf(tagOf(hash)))
+	if x.dead != nil {
+		x.sweep(b)
+	}
+	x.put(b, uint64(tagOf(hash))<<32|uint64(h))
 	x.rows++
 	x.grow()
 }
 
-// put stores a slot in a chain: the first that is empty or dead, or a new overflow bucket.
-func (x *Index) put(b *bucket, slot uint64) {
-	for {
-		last := &b[bucketSlots-1]
-		for i := range b {
-			s := &b[i]
-			if s == last && *s&slotLink != 0 {
-				break
-			}
-			if *s == 0 || x.dead != nil && x.dead(Handle(uint32(*s))) {
-				*s = slot
-				return
-			}
-		}
-		if *last&slotLink == 0 {
-			n := x.newOverflow()
-			o := x.overflow.at(n)
-			o[0], o[1] = *last, slot
-			*last = slotLink | uint64(n)
+// put stores a slot in a chain: in the first empty one, or in a new overflow bucket.
+func (x *Index) put(root *bucket, slot uint64) {
+	b := root
+	for b[bucketSlots-1]&slotLink != 0 {
+		b = x.overflow.at(uint32(b[bucketSlots-1]) &^ slotLink)
+	}
+	for i := range b {
+		if b[i] == 0 {
+			b[i] = slot
 			return
 		}
-		b = x.overflow.at(uint32(*last) &^ slotLink)
 	}
+	n := x.newOverflow()
+	o := x.overflow.at(n)
+	o[0], o[1] = b[bucketSlots-1], slot
+	b[bucketSlots-1] = slotLink | uint64(n)
 }
 
 func (x *Index) newOverflow() uint32 {
@@ -156,9 +151,15 @@ func (x *Index) Delete(hash uint64, h Handle) bool {
 		return false
 	}
 	x.rows--
-	// The last row of the chain fills the hole; an overflow bucket left with one row gives that row back to its parent.
+	x.remove(x.primary.at(x.bucketOf(tag)), hole)
+	return true
+}
+
+// remove takes a slot out of a chain: the last row of the chain fills the hole, and an overflow bucket left with one row gives
+// that row back to its parent.
+func (x *Index) remove(root *bucket, hole *uint64) {
 	var parent *uint64
-	b := x.primary.at(x.bucketOf(tag))
+	b := root
 	for b[bucketSlots-1]&slotLink != 0 {
 		parent = &b[bucketSlots-1]
 		b = x.overflow.at(uint32(*parent) &^ slotLink)
@@ -173,12 +174,26 @@ func (x *Index) Delete(hash uint64, h Handle) bool {
 		*parent, b[0] = b[0], 0
 		x.spare = append(x.spare, n)
 	}
-	return true
+}
+
+// sweep takes the dead rows out of a chain. Rows counts only the living, so it does not change.
+func (x *Index) sweep(root *bucket) {
+	for b := root; b != nil; {
+		for i := range b {
+			for b[i] != 0 && b[i]&slotLink == 0 && x.dead(Handle(uint32(b[i]))) {
+				x.remove(root, &b[i])
+			}
+		}
+		last := b[bucketSlots-1]
+		if b = nil; last&slotLink != 0 {
+			b = x.overflow.at(uint32(last) &^ slotLink)
+		}
+	}
 }
 
 // grow splits one bucket if the load is above the limit.
 func (x *Index) grow() {
-	if uint64(x.rows)*indexSplitDen <= uint64(x.primary.used)*bucketSlots*indexSplitNum || x.level == 31 {
+	if float64(x.rows) <= float64(x.primary.used)*x.load || x.level == 31 {
 		return
 	}
 	from := x.split

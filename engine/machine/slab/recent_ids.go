@@ -15,6 +15,7 @@ const (
 	// RecentChunks is how many closed chunks RecentIDs holds beside the open one.
 	RecentChunks = 8
 
+	idLoad   = 5                 // rows per bucket of the index: one line of memory for most misses
 	idBlock  = 1024              // rows per block
 	idHandle = uint64(1)<<31 - 1 // row numbers modulo this, plus 1, are handles of the index
 )
@@ -44,6 +45,7 @@ type RecentIDs struct {
 	window []idWindow // oldest first; the last is the open chunk
 	oldest uint64     // number of the first row held
 	next   uint64     // number of the next row
+	warmed uint64
 }
 
 type idWindow struct {
@@ -73,6 +75,7 @@ type idPlace struct {
 // NewRecentIDs returns an empty table. The seed spreads the slots: it may be any number.
 func NewRecentIDs(seed uint64) *RecentIDs {
 	r := &RecentIDs{index: NewIndex(seed), seed: seed, window: []idWindow{{chunk: new(IDChunk)}}}
+	r.index.load = idLoad
 	r.index.dead = func(h Handle) bool {
 		_, ok := r.number(h)
 		return !ok
@@ -125,6 +128,17 @@ func (c *IDChunk) id(i int) ID {
 
 func halves(hash *[16]byte) (lo, hi uint64) {
 	return binary.LittleEndian.Uint64(hash[:8]), binary.LittleEndian.Uint64(hash[8:])
+}
+
+// Warm reads ahead for the Finds and Adds of a batch of ids, of which only PID and Hash are looked at: their cache misses then
+// overlap instead of following one another, which halves the cost from about eight ids on. It changes no answer.
+func (r *RecentIDs) Warm(ids []ID) {
+	sum := uint64(0)
+	for i := range ids {
+		lo, hi := halves(&ids[i].Hash)
+		sum += r.index.primary.at(r.index.bucketOf(tagOf(r.hash(ids[i].PID, lo, hi))))[0]
+	}
+	r.warmed = sum // so that the reads are not optimised away
 }
 
 // Find returns the newest row of (pid, hash) among the chunks held.

@@ -50,6 +50,7 @@ func TestRecentIDsModel(t *testing.T) {
 		for range rng.IntN(1 + []int{3000, 20, 600}[mark%3]) {
 			id := idOf(rng.Uint64N(8000), seq)
 			seq++
+			r.Warm([]ID{id, idOf(seq, seq)})
 			r.Add(id)
 			chunks[len(chunks)-1][idKey{id.PID, id.Hash}] = id
 		}
