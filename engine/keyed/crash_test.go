@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"maps"
 	"math/rand/v2"
 	"os"
@@ -201,16 +202,17 @@ func runAndKill(t *testing.T, dir string, seed uint64, after time.Duration) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = cmd.Wait() }()
 	timer := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
 	defer timer.Stop()
 	line := make([]byte, 6)
 	if _, err := out.Read(line); err != nil {
+		_ = cmd.Wait()
 		t.Fatalf("child did not get ready: %v\n%s", err, stderr.String())
 	}
 	killer := time.AfterFunc(after, func() { _ = cmd.Process.Kill() })
 	defer killer.Stop()
-	_, _ = bytes.NewBuffer(nil).ReadFrom(out) // until the child is gone
+	_, _ = io.Copy(io.Discard, out) // until the child is gone
+	_ = cmd.Wait()
 	if stderr.Len() > 0 {
 		t.Fatalf("child: %s", stderr.String())
 	}

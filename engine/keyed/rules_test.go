@@ -1,7 +1,6 @@
 package keyed
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"maps"
@@ -106,65 +105,94 @@ func TestTombstoneHidesCutFlush(t *testing.T) {
 // Goal: history goes only through Recorded, only once, only below an older checkpoint, and what the
 // older checkpoint needs survives compaction.
 func TestDiscardNeedsRecord(t *testing.T) {
-	m := model{}
-	s := openTest(t, Options{Dir: t.TempDir()})
-	rows := func(v string) *Overlay { // 20 MB, so that memtables become tables of several levels
+	p := newTables(t)
+	states := map[uint64]model{}
+	flush := func(c uint64, even, odd string) *Flushed {
 		o := NewOverlay(OverlayLimits{})
-		for i := range 2000 {
-			if v == "b" && i%2 == 0 {
-				_ = o.Delete(kv(1, i))
-			} else {
-				_ = o.Put(kv(1, i), bytes.Repeat([]byte(v), 10_000))
+		for i := range 100 {
+			_ = o.Put(kv(1, 2*i), []byte(even))
+			_ = o.Put(kv(1, 2*i+1), []byte(odd))
+			if odd == "" {
+				_ = o.Delete(kv(1, 2*i+1))
 			}
 		}
-		return o
-	}
-	states := map[uint64]model{}
-	flush := func(c uint64, v string) *Flushed {
-		f := flushOverlay(t, s, c, m, rows(v))
-		states[c] = maps.Clone(m)
+		f := flushOverlay(t, p.s, c, p.m, o)
+		states[c] = maps.Clone(p.m)
 		return f
 	}
-	first := flush(10, "a")
+	first := flush(10, "a", "a")
 	if err := first.Recorded(10); !errors.Is(err, ErrVersion) {
 		t.Fatalf("discard at the flush's own version: %v", err)
 	}
-	record(t, first, 0)
+	p.expect = record(t, first, 0)
 	if err := first.Recorded(0); !errors.Is(err, ErrStaleFlush) {
 		t.Fatalf("recorded twice: %v", err)
 	}
-	unrecorded := flush(20, "b")
-	compact(t, s)
-	if n := versions(s, 10); n < 2000 {
-		t.Fatalf("%d rows of version 10 are left before anything may go", n)
-	}
-	checkState(t, s, 10, states[10])
-	third := flush(30, "c")
+	p.reopen()
+	unrecorded := flush(20, "b", "")
+	compact(t, p.s)
+	checkState(t, p.s, 10, states[10])
+	third := flush(30, "c", "c")
 	if err := unrecorded.Recorded(10); !errors.Is(err, ErrStaleFlush) {
 		t.Fatalf("a replaced flush was recorded: %v", err)
 	}
-	record(t, third, 10)
-	compact(t, s)
-	checkState(t, s, 10, states[10])
-	checkState(t, s, 30, states[30])
-	fourth := flush(40, "b")
-	if err := fourth.Recorded(5); !errors.Is(err, ErrVersion) {
-		t.Fatalf("discard went back: %v", err)
+	p.expect = record(t, third, 10)
+	p.reopen()
+	compact(t, p.s)
+	checkState(t, p.s, 10, states[10])
+	checkState(t, p.s, 30, states[30])
+	if n := versions(p.s, 10); n < 200 {
+		t.Fatalf("%d rows of version 10 are left before any may go", n)
 	}
-	record(t, fourth, 30)
-	compact(t, s)
-	if n := versions(s, 10); n >= 2000 {
-		t.Fatal("compaction dropped nothing: the test proves nothing")
+	fourth := flush(40, "d", "")
+	p.expect = record(t, fourth, 0)
+	p.reopen()
+	fifth := flush(50, "e", "")
+	p.expect = record(t, fifth, 40)
+	compact(t, p.s)
+	checkState(t, p.s, 40, states[40])
+	checkState(t, p.s, 50, states[50])
+	if n := versions(p.s, 10); n > 0 {
+		t.Fatalf("compaction left %d rows of version 10: the test proves nothing", n)
 	}
-	checkState(t, s, 30, states[30])
-	checkState(t, s, 40, states[40])
-	if _, _, err := s.GetAt(10, kv(1, 1)); !errors.Is(err, ErrDiscarded) {
+	if _, _, err := p.s.GetAt(10, kv(1, 1)); !errors.Is(err, ErrDiscarded) {
 		t.Fatalf("read of discarded history: %v", err)
 	}
-	err := s.ScanAt(29, []byte{1}, nil, 10, func(_, _ []byte) bool { return true })
+	err := p.s.ScanAt(39, []byte{1}, nil, 10, func(_, _ []byte) bool { return true })
 	if !errors.Is(err, ErrDiscarded) {
 		t.Fatalf("scan of discarded history: %v", err)
 	}
+	if err := flush(60, "f", "").Recorded(39); !errors.Is(err, ErrVersion) {
+		t.Fatalf("discard went back: %v", err)
+	}
+}
+
+// tables is a store with rows in two levels of badger's tree, so that compact really merges. Each
+// reopening without a clean close turns what is in memory into a table.
+type tables struct {
+	t      *testing.T
+	dir    string
+	s      *Store
+	m      model
+	expect *Manifest
+}
+
+func newTables(t *testing.T) *tables {
+	t.Helper()
+	p := &tables{t: t, dir: t.TempDir(), m: model{}}
+	p.s = openTest(t, Options{Dir: p.dir})
+	for c := uint64(1); c < 6; c++ {
+		p.expect = record(t, flushOverlay(t, p.s, c, p.m, overlayOf(t, put(2, int(c), "filler"))), 0)
+		p.reopen()
+	}
+	compact(t, p.s)
+	return p
+}
+
+func (p *tables) reopen() {
+	p.t.Helper()
+	crash(p.t, p.s)
+	p.s = openTest(p.t, Options{Dir: p.dir, Expect: p.expect})
 }
 
 // compact pushes memtables and tables down, so that what may be dropped is dropped.
@@ -192,33 +220,22 @@ func versions(s *Store, c uint64) (n int) {
 // Goal: an early discard is what loses history; the token is no formality. Method: go around it.
 func TestEarlyDiscardLosesHistory(t *testing.T) {
 	for _, early := range []bool{false, true} {
-		dir, m := t.TempDir(), model{}
-		var expect *Manifest
-		reopen := func(c uint64, rows ...Row) *Store {
-			s := openTest(t, Options{Dir: dir, Expect: expect})
-			expect = record(t, flushOverlay(t, s, c, m, overlayOf(t, rows...)), 0)
-			crash(t, s)
-			return openTest(t, Options{Dir: dir, Expect: expect})
-		}
-		// Each reopening makes a table; five of them make two levels.
-		for c := uint64(6); c < 10; c++ {
-			crash(t, reopen(c, put(1, int(c), "filler")))
-		}
-		s := reopen(10, put(1, 1, "old"), put(1, 2, "old"))
-		at10 := maps.Clone(m)
-		compact(t, s)
-		flushOverlay(t, s, 20, m, overlayOf(t, put(1, 1, "new"), del(1, 2)))
-		crash(t, s)
-		s = openTest(t, Options{Dir: dir, Expect: expect})
+		p := newTables(t)
+		p.expect = record(t, flushOverlay(t, p.s, 10, p.m, overlayOf(t, put(1, 1, "old"), put(1, 2, "old"))), 0)
+		p.reopen()
+		compact(t, p.s)
+		at10 := p.m.digests()
+		flushOverlay(t, p.s, 20, p.m, overlayOf(t, put(1, 1, "new"), del(1, 2)))
+		p.reopen()
 		if early {
-			s.db.SetDiscardTs(20)
+			p.s.db.SetDiscardTs(20)
 		}
-		compact(t, s)
-		ds, err := s.VerifyAt(context.Background(), 10)
+		compact(t, p.s)
+		ds, err := p.s.VerifyAt(context.Background(), 10)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if ds.Equal(at10.digests()) == early {
+		if ds.Equal(at10) == early {
 			t.Fatalf("early %v: at 10 there is %v", early, ds)
 		}
 	}
