@@ -1,0 +1,259 @@
+package enginetest
+
+import (
+	"fmt"
+	"time"
+
+	"queen/engine"
+	"queen/engine/format"
+)
+
+// deadOne files one message "a" with headers and returns its dead letter.
+func (r *rig) deadOne(queue, group string) engine.DeadLetter {
+	r.t.Helper()
+	r.do(&engine.Append{Queue: queue, Partition: "p", Messages: []engine.Message{{TransactionID: "a",
+		ContentType: "text/plain", Headers: []engine.Header{{Name: "h", Value: []byte("v")}}, Payload: []byte("body")}}})
+	b := r.some(grouped(queue, group, format.StartAll), "a")
+	a := b.ack(0, format.AckDLQ)
+	a.Reason = "poison"
+	res := r.do(a)[0]
+	check(r, res.Err == nil && res.Ack.Filed, "dlq: %+v", res)
+	rows := r.deadLetters(engine.DeadLetterFilter{Queue: queue})
+	equal(r, "dead letters", len(rows), 1)
+	return rows[0]
+}
+
+var deadRules = []rule{
+	{"S-dlq-1", "a poison message is delivered retryLimit + 1 times, then filed", func(r *rig) {
+		for _, limit := range []int64{0, 1, 3} {
+			name := fmt.Sprint("q", limit)
+			r.configure(name, format.OptRetryLimit, format.QueueOptions{RetryLimit: limit})
+			r.push(name, "p", "a")
+			for i := range limit + 1 {
+				b := r.some(popOf(name), "a")
+				equal(r, "attempt", b.attempt(), uint32(i+1))
+				equal(r, fmt.Sprint("filed at ", i), b.with("f")[0].Ack.Filed, i == limit)
+			}
+			r.none(popOf(name))
+		}
+	}},
+	{"S-dlq-2", "retry never charges", func(r *rig) {
+		r.push("q", "p", "a")
+		for range 6 {
+			r.some(popOf("q"), "a").with("r")
+		}
+		for i := range 4 {
+			equal(r, "filed", r.some(popOf("q"), "a").with("f")[0].Ack.Filed, i == 3)
+		}
+	}},
+	{"S-dlq-3", "failed with budget left redelivers at once from the completed prefix", func(r *rig) {
+		r.push("q", "p", "a", "b", "c")
+		res := r.some(popOf("q"), "a", "b", "c").with("cf")
+		check(r, res[1].Ack.Released && !res[1].Ack.Filed, "failed: %+v", res[1])
+		b := r.pop(popOf("q"))
+		check(r, b != nil, "held back")
+		b.want("b", "c")
+	}},
+	{"S-dlq-4", "budget spent: the head is filed and passed, counters start anew", func(r *rig) {
+		r.configure("q", format.OptRetryLimit, format.QueueOptions{RetryLimit: 1})
+		r.push("q", "p", "a", "b")
+		r.some(popOf("q"), "a", "b").with("f")
+		res := r.some(popOf("q"), "a", "b").with("f")[0]
+		check(r, res.Ack.Filed && res.Ack.Released, "spent: %+v", res)
+		b := r.some(popOf("q"), "b")
+		equal(r, "attempt", b.attempt(), 1)
+		equal(r, "budget of the next", b.with("f")[0].Ack.Filed, false)
+	}},
+	{"S-dlq-5", "budget spent without a dead letter queue: dropped", func(r *rig) {
+		r.configure("q", format.OptRetryLimit|format.OptDeadLetterQueue|format.OptDLQAfterMaxRetries, format.QueueOptions{})
+		r.push("q", "p", "a", "b")
+		res := r.some(popOf("q"), "a", "b").with("f")[0]
+		check(r, res.Err == nil && !res.Ack.Filed && res.Ack.Released, "dropped: %+v", res)
+		r.some(popOf("q"), "b")
+		equal(r, "dead letters", len(r.deadLetters(engine.DeadLetterFilter{})), 0)
+	}},
+	{"S-dlq-6", "dlq files at once, whatever budget or flags", func(r *rig) {
+		r.configure("q", format.OptDeadLetterQueue|format.OptDLQAfterMaxRetries, format.QueueOptions{})
+		r.push("q", "p", "a", "b")
+		equal(r, "filed", r.some(popOf("q"), "a", "b").with("dc")[0].Ack.Filed, true)
+		r.none(popOf("q"))
+		equal(r, "dead letters", len(r.deadLetters(engine.DeadLetterFilter{Queue: "q"})), 1)
+	}},
+	{"S-dlq-7", "the budget resets on completion, filing and seek, not on delivery", func(r *rig) {
+		r.configure("q", format.OptRetryLimit, format.QueueOptions{RetryLimit: 1})
+		nack := func(want bool, ids ...string) {
+			r.t.Helper()
+			equal(r, "filed", r.some(popOf("q"), ids...).with("f")[0].Ack.Filed, want)
+		}
+		r.push("q", "p", "a")
+		nack(false, "a")
+		r.some(popOf("q"), "a").all() // completion
+		r.push("q", "p", "b")
+		nack(false, "b")
+		r.some(popOf("q"), "b")
+		r.advance(300 * time.Second) // a delivery and its expiry change nothing
+		nack(true, "b")             // filing
+		r.push("q", "p", "c")
+		nack(false, "c")
+		r.seek(engine.SetOffset{Queue: "q", Partition: "p", To: engine.SeekTo{Offset: 2}})
+		nack(false, "c")
+	}},
+	{"S-dlq-8", "a dead letter has its payload", func(r *rig) {
+		d := r.deadOne("q", "g")
+		check(r, string(d.Message.Payload) == "body" && d.Message.ContentType == "text/plain" &&
+			len(d.Message.Headers) == 1 && string(d.Message.Headers[0].Value) == "v", "message %+v", d.Message)
+		r.none(grouped("q", "g", 0))
+	}},
+	{"S-dlq-9", "completed or dead, never both, never neither", func(r *rig) {
+		r.configure("q", format.OptRetryLimit, format.QueueOptions{RetryLimit: 1})
+		r.pushEach("q", 4, 10)
+		ends := map[string]int{}
+		n := 0
+		for b := r.pop(popOf("q")); b != nil; b = r.pop(popOf("q")) {
+			st := []format.AckStatus{format.AckCompleted, format.AckFailed, format.AckDLQ, format.AckRetry, format.AckCompleted}[n%5]
+			n++
+			if res := r.do(b.ack(0, st))[0]; st == format.AckCompleted && res.Err == nil {
+				ends[b.messages[0].TransactionID]++
+				r.do(&engine.Release{Lease: b.d.Lease})
+			}
+			r.advance(300 * time.Second)
+		}
+		for _, d := range r.deadLetters(engine.DeadLetterFilter{Queue: "q", Limit: 1000}) {
+			ends[d.Message.TransactionID]++
+		}
+		equal(r, "ended", len(ends), 40)
+		for id, times := range ends {
+			equal(r, "ends of "+id, times, 1)
+		}
+	}},
+	{"S-dlq-10", "a dead letter tells where, who, why and when", func(r *rig) {
+		r.advance(5 * time.Second)
+		d := r.deadOne("q", "g")
+		check(r, d.Queue == "q" && d.Partition == "p" && d.Group == "g" && d.Error == "poison" && d.FailedAt == epoch+5e6 &&
+			d.Message.TransactionID == "a" && !d.ID.IsZero() && d.PartitionID == r.partition("q", "p").ID, "dead letter %+v", d)
+		r.push("q2", "p", "b")
+		r.some(popOf("q2"), "b").with("d")
+		equal(r, "default reason", r.deadLetters(engine.DeadLetterFilter{Queue: "q2"})[0].Error, defaultReason)
+	}},
+	{"S-dlq-11", "the reason of the filed message wins, else the first there is", func(r *rig) {
+		r.configure("q", format.OptRetryLimit, format.QueueOptions{})
+		r.push("q", "p", "a", "b", "c")
+		b := r.some(popOf("q"), "a", "b", "c")
+		first, second := b.ack(0, format.AckFailed), b.ack(1, format.AckFailed)
+		first.Reason, second.Reason = "own", "other"
+		r.do(second, first)
+		equal(r, "own", r.deadLetters(engine.DeadLetterFilter{})[0].Error, "own")
+		b = r.some(popOf("q"), "b", "c")
+		first, second = b.ack(0, format.AckFailed), b.ack(1, format.AckFailed)
+		second.Reason = "other"
+		r.do(first, second)
+		rows := r.deadLetters(engine.DeadLetterFilter{Error: "other"})
+		check(r, len(rows) == 1 && rows[0].Message.TransactionID == "b", "another's reason: %+v", rows)
+	}},
+	{"S-dlq-12", "a nacked batch files its head, or with dlqScope all of it", func(r *rig) {
+		r.configure("q", format.OptRetryLimit, format.QueueOptions{})
+		r.push("q", "p", "a", "b", "c")
+		r.some(popOf("q"), "a", "b", "c").with("fff")
+		r.some(popOf("q"), "b", "c")
+		r.configure("all", format.OptRetryLimit|format.OptDLQScope, format.QueueOptions{DLQScopeBatch: true})
+		r.push("all", "p", "a", "b", "c")
+		r.some(popOf("all"), "a", "b", "c").with("fff")
+		r.none(popOf("all"))
+		equal(r, "filed", len(r.deadLetters(engine.DeadLetterFilter{Queue: "all"})), 3)
+	}},
+	{"S-dlq-13", "retention never removes them; delete and purge do", func(r *rig) {
+		r.configure("q", format.OptMaxWaitTimeSeconds, format.QueueOptions{MaxWaitTimeSeconds: 10})
+		r.deadOne("q", "g")
+		r.removedBy("q", "p", 1)
+		d := r.deadLetters(engine.DeadLetterFilter{Queue: "q"})
+		check(r, len(d) == 1 && string(d[0].Message.Payload) == "body", "after retention: %+v", d)
+		n, err := r.e.Catalog().DeleteDeadLetters(r.ctx, r.caller, d[0].PartitionID, "a")
+		check(r, err == nil && n == 1, "delete: %d %v", n, err)
+		n, err = r.e.Catalog().DeleteDeadLetters(r.ctx, r.caller, d[0].PartitionID, "a")
+		check(r, err == nil && n == 0, "delete again: %d %v", n, err)
+		for _, g := range []string{"g1", "g2"} {
+			r.push("q2", "p", "x"+g)
+			b := r.pop(grouped("q2", g, format.StartAll))
+			r.do(b.ack(0, format.AckDLQ))
+		}
+		g1 := "g1"
+		n, err = r.e.Catalog().Purge(r.ctx, r.caller, "q2", &g1)
+		check(r, err == nil && n == 1, "purge of one group: %d %v", n, err)
+		n, err = r.e.Catalog().Purge(r.ctx, r.caller, "q2", nil)
+		check(r, err == nil && n == 1, "purge: %d %v", n, err)
+	}},
+	{"S-dlq-14", "redrive moves a copy to the tail for every group", func(r *rig) {
+		d := r.deadOne("q", "g")
+		r.none(grouped("q", "other", format.StartNew))
+		r.advance(time.Second)
+		res := r.do(&engine.Redrive{DeadLetter: d.ID})[0]
+		want := "dlq:" + d.ID.String()
+		check(r, res.Err == nil && res.Redrive.Message.Status == engine.Queued && res.Redrive.Message.Offset == 1 &&
+			res.Redrive.TransactionID == "a" && res.Redrive.Group == "g" && res.Redrive.Queue == "q", "redrive %+v", res)
+		b := r.some(grouped("q", "g", 0), want)
+		check(r, b.messages[0].ID != d.Message.ID && b.messages[0].CreatedAt == epoch+1e6 &&
+			string(b.messages[0].Payload) == "body" && len(b.messages[0].Headers) == 1, "copy %+v", b.messages[0])
+		r.some(grouped("q", "other", 0), want)
+		equal(r, "records left", len(r.deadLetters(engine.DeadLetterFilter{})), 0)
+	}},
+	{"S-dlq-15", "by address the newest; a second time it is gone", func(r *rig) {
+		d := r.deadOne("q", "g1")
+		b := r.some(grouped("q", "g2", format.StartAll), "a")
+		r.advance(time.Second)
+		b.with("d")
+		op := &engine.Redrive{ByAddress: true, PartitionID: d.PartitionID, TransactionID: "a"}
+		equal(r, "newest", r.do(op)[0].Redrive.Group, "g2")
+		rows := r.deadLetters(engine.DeadLetterFilter{})
+		check(r, len(rows) == 1 && rows[0].Group == "g1", "left: %+v", rows)
+		check(r, r.do(op)[0].Err == nil, "the other one")
+		equal(r, "gone", code(r.do(op)[0].Err), engine.CodeGone)
+		equal(r, "gone by id", code(r.do(&engine.Redrive{DeadLetter: d.ID})[0].Err), engine.CodeGone)
+		d = r.deadOne("q3", "g")
+		r.push("q3", "p", "dlq:"+d.ID.String())
+		res := r.do(&engine.Redrive{DeadLetter: d.ID})[0]
+		check(r, res.Err == nil && res.Redrive.Duplicate, "dedup hit: %+v", res)
+		equal(r, "record kept", len(r.deadLetters(engine.DeadLetterFilter{Queue: "q3"})), 1)
+	}},
+	{"S-dlq-16", "a live message can not be redriven", func(r *rig) {
+		r.push("q", "p", "a")
+		op := &engine.Redrive{ByAddress: true, PartitionID: r.partition("q", "p").ID, TransactionID: "a"}
+		equal(r, "code", code(r.do(op)[0].Err), engine.CodeGone)
+	}},
+	{"S-dlq-17", "redrive may go elsewhere, created if missing", func(r *rig) {
+		d := r.deadOne("q", "g")
+		res := r.do(&engine.Redrive{DeadLetter: d.ID, Queue: "q2", ToOther: true, Partition: "there", ToPart: true})[0]
+		check(r, res.Err == nil && res.Redrive.Queue == "q2" && res.Redrive.Partition == "there", "redrive %+v", res)
+		equal(r, "copy", r.read("q2", "there", 0).Records[0].TransactionID, "dlq:"+d.ID.String())
+	}},
+	{"S-dlq-20", "maxDeliveries ends a message that kills its workers", func(r *rig) {
+		r.configure("q", format.OptMaxDeliveries, format.QueueOptions{MaxDeliveries: 3})
+		r.push("q", "p", "a", "b")
+		for range 3 {
+			r.some(popOf("q"), "a", "b")
+			r.advance(300 * time.Second)
+		}
+		r.some(popOf("q"), "b")
+		d := r.deadLetters(engine.DeadLetterFilter{})
+		check(r, len(d) == 1 && d[0].Message.TransactionID == "a", "dead letters %+v", d)
+	}},
+	{"S-dlq-21", "newest failure first, by page, queue and group", func(r *rig) {
+		for i := range 5 {
+			p := fmt.Sprint("p", i)
+			r.push("q", p, p)
+			req := pinned("q", p)
+			req.Group, req.Start.Kind = fmt.Sprint("g", i%2), format.StartAll
+			r.some(req, p).with("d")
+			r.advance(time.Second)
+		}
+		rows := r.deadLetters(engine.DeadLetterFilter{Queue: "q"})
+		for i := 1; i < len(rows); i++ {
+			check(r, rows[i].FailedAt <= rows[i-1].FailedAt, "row %d failed after row %d", i, i-1)
+		}
+		two := r.deadLetters(engine.DeadLetterFilter{Queue: "q", Skip: 1, Limit: 2})
+		check(r, len(two) == 2 && two[0].ID == rows[1].ID && two[1].ID == rows[2].ID, "page %+v", two)
+		for _, d := range r.deadLetters(engine.DeadLetterFilter{Group: "g1"}) {
+			equal(r, "group", d.Group, "g1")
+		}
+		equal(r, "another queue", len(r.deadLetters(engine.DeadLetterFilter{Queue: "q2"})), 0)
+	}},
+}
