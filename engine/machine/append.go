@@ -1,0 +1,133 @@
+package machine
+
+import (
+	"queen/engine/format"
+	"queen/engine/machine/slab"
+)
+
+// applyAppend stores one frame: creates queue and partition when absent, refuses what repeats, and
+// gives the rest one gapless run of offsets (S-push-2 to 8, S-dup-1 to 13).
+func (m *Machine) applyAppend(a *format.Append, res *format.AppendResult) format.Code {
+	res.Count = a.Count
+	q := m.queueBy(a.Tenant, a.Queue)
+	ph := handle(0)
+	if q != nil {
+		if ph = m.partByName(q, a.Partition); ph != 0 && m.evidenceLate(q, a) {
+			return format.CodeStaleEvidence
+		}
+	}
+	if format.TenantNameBytes+len(a.Queue)+len(a.Partition) > format.NameBudget {
+		return format.CodeLimit
+	}
+	if q == nil {
+		if q, res.NewQueue = m.ensureQueue(a.Tenant, a.Queue, byPush); q == nil {
+			return format.CodeLimit
+		}
+	} else if q.implicit {
+		q.implicit = false
+		m.soilQueue(q)
+	}
+	if ph == 0 {
+		if ph, _ = m.createPart(q, a.Partition); ph == 0 {
+			return format.CodeLimit
+		}
+		res.NewPartition = true
+	}
+	p := m.parts.Get(ph)
+	res.Queue, res.Partition, res.Base = format.QueueID(q.id), p.id, p.next
+	res.Kept = m.keep(q, p, a, res)
+	if res.Kept > 0 {
+		m.store(q, ph, res)
+	}
+	return format.CodeOK
+}
+
+// store appends the kept messages of a frame to a partition.
+func (m *Machine) store(q *queue, ph handle, res *format.AppendResult) {
+	p := m.parts.Touch(ph)
+	base, lastW := p.next, p.lastW
+	m.header.rows++
+	res.Row, res.PrevRow = m.header.rows, p.row
+	p.row = res.Row
+	p.next += format.Offset(res.Kept)
+	p.lastW = m.w
+	m.touchPart(p, TouchedAppend)
+	if q.holds() {
+		m.hide(q, ph, base, lastW)
+		return
+	}
+	// An event that follows messages hidden until now does not tell where new messages begin.
+	if s := m.sideOf(p); s != nil && s.hidden != 0 {
+		m.reveal(q, m.sides.Touch(p.side), p.next)
+		return
+	}
+	m.announce(q, ph, base, true)
+}
+
+// evidenceLate says that the frame's evidence about old ids does not reach the chunks whose ids are
+// resident. A window that ends within those chunks needs none.
+func (m *Machine) evidenceLate(q *queue, a *format.Append) bool {
+	window := q.dedup()
+	if a.IDs == format.IDsNone || window == 0 || m.marks <= chunksKept {
+		return false
+	}
+	oldest := m.marks - chunksKept // the newest chunk that is not resident
+	return a.ClearTo < oldest && m.w-m.markW[oldest%uint64(len(m.markW))] < window
+}
+
+// keep judges every message of a frame that has a caller's id and remembers the ids kept. It returns
+// how many messages are stored.
+func (m *Machine) keep(q *queue, p *partRec, a *format.Append, res *format.AppendResult) uint32 {
+	if a.IDs == format.IDsNone {
+		return a.Count
+	}
+	hashes, originals := a.Hashes, a.Originals
+	kept := uint32(0)
+	for i := range a.Count {
+		if a.IDs == format.IDsSome && a.Bitmap[i/8]>>(i%8)&1 == 0 {
+			kept++
+			continue
+		}
+		hash := [16]byte(hashes[:16])
+		hashes = hashes[16:]
+		var evidence *format.Original
+		for len(originals) > 0 && originals[0].At <= i {
+			if originals[0].At == i {
+				evidence = &originals[0]
+			}
+			originals = originals[1:]
+		}
+		if dup, ok := m.original(q, p, hash, evidence); ok {
+			dup.At = i
+			res.Dups = append(res.Dups, dup)
+			continue
+		}
+		m.ids.Add(slab.ID{
+			PID: uint64(p.id), Hash: hash, Offset: uint64(res.Base) + uint64(kept), Index: uint64(m.place.Index),
+			Ordinal: uint32(m.place.Ordinal) + i, W: int64(m.w),
+		})
+		kept++
+	}
+	return kept
+}
+
+// original finds what a message repeats: the newest message of its id, if that is inside the window
+// or in the same frame (S-dup-2, S-dup-4).
+func (m *Machine) original(q *queue, p *partRec, hash [16]byte, evidence *format.Original) (format.DupResult, bool) {
+	if id, ok := m.ids.Find(uint64(p.id), hash); ok {
+		// Resident ids are newer than any evidence, so this one decides.
+		place := format.Place{Index: format.Index(id.Index), Ordinal: format.Ordinal(id.Ordinal)}
+		here := !place.Before(m.place)
+		return format.DupResult{Offset: format.Offset(id.Offset), Place: place, W: format.Wall(id.W)},
+			here || m.repeats(q, format.Wall(id.W))
+	}
+	if evidence == nil || evidence.Place.Before(p.birthPlace()) || evidence.Offset >= p.next {
+		return format.DupResult{}, false // none, or about an earlier partition of that name
+	}
+	return format.DupResult{Offset: evidence.Offset, Place: evidence.Place, W: evidence.W}, m.repeats(q, evidence.W)
+}
+
+// repeats says that an original of that time counts today.
+func (m *Machine) repeats(q *queue, w format.Wall) bool {
+	return m.w-w < q.dedup() && w >= q.dedupFrom
+}

@@ -1,0 +1,224 @@
+package machine
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"slices"
+
+	"github.com/google/btree"
+	"github.com/zeebo/xxh3"
+
+	"queen/engine/format"
+)
+
+// deadKey and deadAddr order dead letters by id and by the message they point to.
+type deadKey struct {
+	id format.DeadLetterID
+	h  handle
+}
+
+type deadAddr struct {
+	part   format.PartitionID
+	offset format.Offset
+	h      handle
+}
+
+func lessDeadKey(a, b deadKey) bool { return bytes.Compare(a.id[:], b.id[:]) < 0 }
+
+func lessDeadAddr(a, b deadAddr) bool {
+	return cmp.Or(cmp.Compare(a.part, b.part), cmp.Compare(a.offset, b.offset), cmp.Compare(a.h, b.h)) < 0
+}
+
+const deadDegree = 32
+
+func newDeadTrees() (*btree.BTreeG[deadKey], *btree.BTreeG[deadAddr]) {
+	return btree.NewG(deadDegree, lessDeadKey), btree.NewG(deadDegree, lessDeadAddr)
+}
+
+// fileDead writes a dead letter: a pointer to the message, which pins it, and why. The id is made from
+// the place of the command; the n-th record of one command carries n in the time of its id.
+func (m *Machine) fileDead(q *queue, p *partRec, at format.Offset, group string, retries uint32, reason []byte) format.DeadLetterID {
+	h, d := m.dead.Alloc()
+	if h == 0 {
+		return format.DeadLetterID{}
+	}
+	d.id = format.MessageID(m.genesis.IDMask, m.group, m.w+format.Wall(m.filed)*1000, m.place)
+	m.filed++
+	d.part, d.offset, d.at = p.id, at, m.w
+	d.queue, d.retries = q.id, retries
+	if ref, err := m.names.Put([]byte(group)); err == nil {
+		d.group = ref
+	}
+	value := encodeDeadValue(nil, retries, reason)
+	d.sum = rowSum(d.id[:], value)
+	m.deadSum.rows++
+	m.deadSum.sum += d.sum
+	m.keyed.Put(FamilyDeadLetter, d.id[:], value)
+	if d.older = q.deadNewest; d.older != 0 {
+		m.dead.Touch(d.older).newer = h
+	} else {
+		q.deadOldest = h
+	}
+	q.deadNewest = h
+	q.deadCount++
+	m.soilQueue(q)
+	m.indexDead(h, d)
+	return d.id
+}
+
+func rowSum(key, value []byte) uint64 { return xxh3.Hash(key)*31 + xxh3.Hash(value) }
+
+// encodeDeadValue is the keyed row of a dead letter: version, retries, reason.
+func encodeDeadValue(dst []byte, retries uint32, reason []byte) []byte {
+	dst = append(dst, 1)
+	dst = binary.LittleEndian.AppendUint32(dst, retries)
+	return append(dst, reason...)
+}
+
+// DeadLetterReason reads the keyed row of a dead letter, the value that was handed to the KeyedSink.
+// The reason aliases value; ok is false for bytes that are no such row.
+func DeadLetterReason(value []byte) (reason []byte, ok bool) {
+	if len(value) < 5 || value[0] != 1 {
+		return nil, false
+	}
+	return value[5:], true
+}
+
+func (m *Machine) indexDead(h handle, d *deadRec) {
+	m.deadByID.ReplaceOrInsert(deadKey{d.id, h})
+	m.deadByAddr.ReplaceOrInsert(deadAddr{d.part, d.offset, h})
+}
+
+// deadWithID finds a dead letter by its id.
+func (m *Machine) deadWithID(id format.DeadLetterID) handle {
+	k, _ := m.deadByID.Get(deadKey{id: id})
+	return k.h
+}
+
+// firstDeadOf finds the dead letter of a partition with the lowest offset; 0 when it has none.
+func (m *Machine) firstDeadOf(id format.PartitionID) (h handle) {
+	m.deadByAddr.AscendGreaterOrEqual(deadAddr{part: id}, func(a deadAddr) bool {
+		if a.part == id {
+			h = a.h
+		}
+		return false
+	})
+	return h
+}
+
+// freeDead removes a dead letter from every list and from the keyed store.
+func (m *Machine) freeDead(h handle) {
+	d := m.dead.Get(h)
+	q := m.queues[d.queue]
+	m.deadByID.Delete(deadKey{id: d.id})
+	m.deadByAddr.Delete(deadAddr{d.part, d.offset, h})
+	m.keyed.Delete(FamilyDeadLetter, d.id[:])
+	m.deadSum.rows--
+	m.deadSum.sum -= d.sum
+	if d.group != 0 {
+		m.names.Free(d.group)
+	}
+	if d.newer != 0 {
+		m.dead.Touch(d.newer).older = d.older
+	} else {
+		q.deadNewest = d.older
+	}
+	if d.older != 0 {
+		m.dead.Touch(d.older).newer = d.newer
+	} else {
+		q.deadOldest = d.newer
+	}
+	q.deadCount--
+	m.soilQueue(q)
+	m.dead.Free(h)
+}
+
+// spent files or drops the message at next when it was handed out maxDeliveries times, and returns
+// where the claim goes on.
+func (m *Machine) spent(g *group, ch handle, next format.Offset) format.Offset {
+	bound := g.queue.opts.MaxDeliveries
+	lh := m.cursors.Get(ch).lease
+	if bound <= 0 || lh == 0 {
+		return next
+	}
+	l := m.leases.Get(lh)
+	if l.first != next || int64(l.attempts) < bound {
+		return next
+	}
+	p := m.parts.Get(m.cursors.Get(ch).part)
+	if g.queue.dlq() {
+		m.fileDead(g.queue, p, next, g.name, l.retries, []byte(deliveriesReason))
+	}
+	m.moveHead(ch, next+1)
+	m.clearBudget(ch)
+	return next + 1
+}
+
+const deliveriesReason = "Deliveries exhausted"
+
+// purgeLimit bounds the dead letters one command removes.
+const purgeLimit = 65_536
+
+// applyPurge removes dead letters of a queue, newest first; More says that some are left.
+func (m *Machine) applyPurge(c *format.Purge, n *format.CountResult) format.Code {
+	q := m.queueBy(c.Tenant, c.Queue)
+	if q == nil {
+		return format.CodeUnknownQueue
+	}
+	n.Existed = true
+	for h, looks := q.deadNewest, 0; h != 0; looks++ {
+		if looks == purgeLimit {
+			n.More = true
+			break
+		}
+		this := h
+		d := m.dead.Get(h)
+		h = d.older
+		if c.AnyGroup || string(m.names.Get(d.group)) == string(c.Group) {
+			m.freeDead(this)
+			n.Rows++
+		}
+	}
+	return format.CodeOK
+}
+
+// deleteDeadAt removes every dead letter of one message.
+func (m *Machine) deleteDeadAt(c *format.Delete, n *format.CountResult) format.Code {
+	_, p := m.partByID(c.Partition)
+	if p == nil || m.queues[p.queue].tenant != c.Tenant {
+		return format.CodeUnknownPartition
+	}
+	var found []handle
+	m.deadByAddr.AscendGreaterOrEqual(deadAddr{part: p.id, offset: c.Offset}, func(a deadAddr) bool {
+		if a.part != p.id || a.offset != c.Offset || len(found) == purgeLimit {
+			return false
+		}
+		found = append(found, a.h)
+		return true
+	})
+	slices.Sort(found)
+	for _, h := range found {
+		m.freeDead(h)
+		n.Rows++
+	}
+	n.Existed = n.Rows > 0
+	return format.CodeOK
+}
+
+// applyRedrive appends the frame of a dead letter and deletes the record, both or neither (S-dlq-14).
+func (m *Machine) applyRedrive(c *format.Redrive, res *format.AppendResult) format.Code {
+	h := m.deadWithID(c.DeadLetter)
+	if h == 0 || m.queues[m.dead.Get(h).queue].tenant != c.Append.Tenant || m.queues[m.dead.Get(h).queue].dead {
+		return format.CodeGone
+	}
+	code := m.applyAppend(&c.Append, res)
+	if code != format.CodeOK {
+		return code
+	}
+	if res.Kept == 0 {
+		return format.CodeDuplicate
+	}
+	m.freeDead(h)
+	return format.CodeOK
+}

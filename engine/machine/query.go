@@ -1,0 +1,330 @@
+package machine
+
+import (
+	"cmp"
+	"slices"
+
+	"queen/engine/format"
+)
+
+// Queries read the state between two Applies, under a lock that excludes Apply; they may run beside
+// each other. What they return is copied.
+
+// Ready bounds from above how many partitions of a queue a consumer group could claim now, in constant
+// time: unread journal events, its FIFO, and what is left of its circle (64 at most are counted of
+// that). 0 says that a Pop would come back empty. A group that is not registered has nothing ready.
+func (m *Machine) Ready(queue format.QueueID, id format.ConsumerID) uint32 {
+	q := m.liveQueue(queue)
+	if q == nil || id > maxCatalog {
+		return 0
+	}
+	g := m.groups[uint32(id)]
+	if g == nil || g.queue != q {
+		return 0
+	}
+	return m.ready(g)
+}
+
+// circleReady bounds what a circle adds to Ready: most of what it visits has nothing new.
+const circleReady = 64
+
+func (m *Machine) ready(g *group) uint32 {
+	q := g.queue
+	n := q.journal.End() - g.scan + uint64(g.fifoLen)
+	left := uint64(0)
+	if g.scan < q.journal.Start() {
+		n, left = uint64(g.fifoLen), q.parts
+	} else if g.circle.on {
+		left = max(q.parts, g.circle.visited+1) - g.circle.visited
+	}
+	return uint32(min(n+min(left, circleReady), 1<<32-1))
+}
+
+// ReadyPinned says whether a Pop pinned to a partition could claim something, or would have to ask for
+// evidence. A group without a registration has to pop once to get one.
+func (m *Machine) ReadyPinned(part format.PartitionID, id format.ConsumerID) bool {
+	ph, p := m.partByID(part)
+	if p == nil || id > maxCatalog {
+		return false
+	}
+	q, g := m.queues[p.queue], m.groups[uint32(id)]
+	if g == nil || g.queue != q || emptied(q, p) {
+		return false
+	}
+	if m.unjudged(q, ph) {
+		return true // a Pop makes the state look
+	}
+	ch, live := m.cursorOf(ph, g)
+	if live {
+		c := m.cursors.Get(ch)
+		return !m.heldBack(c) && m.claimable(q, c)
+	}
+	at, need := startOf(g, p, -1, nil)
+	return need || max(at, m.logStart(p)) < m.visible(q, ph)
+}
+
+// NextDue says when the next entry is due for its stamps alone: the earliest lease, back-off or
+// receipt on T, the earliest hold on W; 0 where there is none. Partitions that wait for a Reveal are
+// not among them: see DueReveals.
+func (m *Machine) NextDue() (t format.Mono, w format.Wall) {
+	if due, ok := m.timers.Next(); ok {
+		t = format.Mono(max(due, 1))
+	}
+	if due, ok := m.holds.Next(); ok {
+		w = format.Wall(max(due, 1))
+	}
+	return t, w
+}
+
+// RevealDue is a partition of which only the log knows how far it is visible: the leader finds the
+// first message with createdAt > W - Delay at or after Visible and proposes a Reveal.
+type RevealDue struct {
+	Queue      format.QueueID
+	Partition  format.PartitionID
+	Visible    format.Offset
+	End        format.Offset
+	Delay      format.Wall
+	Generation uint32
+	NewestRow  uint64
+}
+
+// DueReveals appends at most limit of them to dst, longest waiting first.
+func (m *Machine) DueReveals(dst []RevealDue, limit int) []RevealDue {
+	m.asks.Ascend(func(k askKey) bool {
+		if limit == 0 {
+			return false
+		}
+		limit--
+		s := m.sides.Get(k.side)
+		p := m.parts.Get(s.part)
+		q := m.queues[p.queue]
+		if q.dead {
+			return true
+		}
+		dst = append(dst, RevealDue{
+			Queue: format.QueueID(q.id), Partition: p.id, Visible: s.visible, End: p.next, Delay: q.delay(),
+			Generation: q.optGen, NewestRow: p.row,
+		})
+		return true
+	})
+	return dst
+}
+
+// Pending is work that the leader proposes on its own account.
+type Pending struct {
+	// Tasks are deletions and re-judgements that Sweep commands have to finish.
+	Tasks int
+	// Reveals counts partitions that DueReveals lists.
+	Reveals int
+}
+
+// Pending counts upkeep to propose, in constant time.
+func (m *Machine) Pending() Pending { return Pending{Tasks: len(m.tasks), Reveals: m.asks.Len()} }
+
+// Counters sum up the state.
+type Counters struct {
+	Queues, Partitions, Groups, Cursors uint64
+	LiveLeases, LeaseRecords            uint64
+	DeadLetters                         uint64
+	RecentIDs                           uint64
+	Rows                                uint64 // frames stored, of all times
+	// Bytes is the memory of rows, names and indexes.
+	Bytes int64
+}
+
+// Counters counts in time proportional to the chunks of the slabs.
+func (m *Machine) Counters() Counters {
+	return Counters{
+		Queues: uint64(len(m.byName)), Partitions: uint64(m.parts.Len()), Groups: uint64(len(m.groups)),
+		Cursors: uint64(m.cursors.Len()), LiveLeases: m.liveLeases, LeaseRecords: uint64(m.leases.Len()),
+		DeadLetters: uint64(m.dead.Len()), RecentIDs: uint64(m.ids.Len()), Rows: m.header.rows,
+		Bytes: m.parts.Bytes() + m.sides.Bytes() + m.cursors.Bytes() + m.leases.Bytes() + m.dead.Bytes() +
+			m.names.Bytes() + m.nameIndex.Bytes() + m.idIndex.Bytes() + m.cursorIndex.Bytes() +
+			m.leaseIndex.Bytes() + m.timers.Bytes() + m.holds.Bytes() + m.ids.Bytes(),
+	}
+}
+
+// Applied is the index of the newest entry applied, refused ones included.
+func (m *Machine) Applied() format.Index { return m.applied }
+
+// Epoch is the term of the newest Term applied.
+func (m *Machine) Epoch() format.Term { return m.epoch }
+
+// Fuse is the newest fuse number applied under Epoch.
+func (m *Machine) Fuse() uint64 { return m.fuse }
+
+// T is the possession clock as of the newest entry.
+func (m *Machine) T() format.Mono { return m.t }
+
+// W is the calendar clock as of the newest entry.
+func (m *Machine) W() format.Wall { return m.w }
+
+// Born says that the Genesis was applied.
+func (m *Machine) Born() bool { return m.born }
+
+// Genesis is what the raft group was created with; zero before.
+func (m *Machine) Genesis() format.Genesis { return m.genesis }
+
+// Marks is the number of the newest Mark and the index of its entry; zeros before the first.
+func (m *Machine) Marks() (number uint64, at format.Index) { return m.marks, m.markAt }
+
+// EvidenceFrom is the newest chunk of which evidence has to speak: an Append with ids needs ClearTo at
+// or above it once it is not 0 (older ids are not resident).
+func (m *Machine) EvidenceFrom() uint64 { return m.marks - min(m.marks, chunksKept) }
+
+// RecentID finds the newest message of a caller's id among the resident chunks.
+func (m *Machine) RecentID(part format.PartitionID, hash format.IDHash) (format.DupResult, bool) {
+	id, ok := m.ids.Find(uint64(part), hash)
+	return format.DupResult{
+		Offset: format.Offset(id.Offset), Place: format.Place{Index: format.Index(id.Index), Ordinal: format.Ordinal(id.Ordinal)},
+		W: format.Wall(id.W),
+	}, ok
+}
+
+// Queue is a queue as the catalogue has it.
+type Queue struct {
+	ID      format.QueueID
+	Tenant  format.Tenant
+	Name    string
+	Options format.QueueOptions
+	Created format.Wall
+	// Implicit queues were made by a pop and never pushed to or configured.
+	Implicit              bool
+	Partitions            uint64
+	Groups                int
+	DeadLetters           uint64
+	Cutoff                format.Wall // messages created before are gone
+	OptionGen, GroupGen   uint32      // what evidence has to name
+	Expiry                format.Wall // shortest retention in force, 0 none: Retain to W - Expiry
+	CompletedRetention    format.Wall // 0 when off
+	JournalLen, JournalAt uint64      // events held, and the next position
+}
+
+func (q *queue) view() Queue {
+	v := Queue{
+		ID: format.QueueID(q.id), Tenant: q.tenant, Name: q.name, Options: q.opts, Created: q.createdW,
+		Implicit: q.implicit, Partitions: q.parts, Groups: len(q.order), DeadLetters: q.deadCount, Cutoff: q.cutoff,
+		OptionGen: q.optGen, GroupGen: q.groupGen, Expiry: q.expiry(), JournalLen: q.journal.Len(),
+		JournalAt: q.journal.End(),
+	}
+	if q.opts.RetentionEnabled {
+		v.CompletedRetention = seconds(q.opts.CompletedRetentionSeconds)
+	}
+	return v
+}
+
+// QueueByName finds a live queue.
+func (m *Machine) QueueByName(t format.Tenant, name string) (Queue, bool) {
+	if q := m.byName[queueKey{t, name}]; q != nil {
+		return q.view(), true
+	}
+	return Queue{}, false
+}
+
+// QueueByID finds a live queue.
+func (m *Machine) QueueByID(id format.QueueID) (Queue, bool) {
+	if q := m.liveQueue(id); q != nil {
+		return q.view(), true
+	}
+	return Queue{}, false
+}
+
+// Queues lists at most limit queues of a tenant with ids above after, in order of creation. all lists
+// those of every tenant.
+func (m *Machine) Queues(t format.Tenant, all bool, after format.QueueID, limit int) []Queue {
+	var rows []Queue
+	i, _ := slices.BinarySearchFunc(m.queueIDs, after+1, func(id uint32, at format.QueueID) int {
+		return cmp.Compare(format.QueueID(id), at)
+	})
+	for ; i < len(m.queueIDs) && len(rows) < limit; i++ {
+		if q := m.queues[m.queueIDs[i]]; !q.dead && (all || q.tenant == t) {
+			rows = append(rows, q.view())
+		}
+	}
+	return rows
+}
+
+// Partition is a partition as the state has it. Log start is the larger of Trim and what Cutoff says of
+// frames, which only the log can answer.
+type Partition struct {
+	ID          format.PartitionID
+	Queue       format.QueueID
+	Name        string
+	Next        format.Offset // the next offset to assign
+	Trim        format.Offset // explicit log start
+	Cutoff      format.Wall   // the queue's: frames created before are gone
+	Visible     format.Offset // deliverable now below it
+	Hidden      bool          // some messages are not deliverable yet
+	Empty       bool          // time retention took every message
+	Birth       format.Place
+	Created     format.Wall
+	LastAppend  format.Wall
+	NewestRow   uint64 // 0 when nothing was stored
+	DeadLetters bool
+}
+
+func (m *Machine) partView(h handle) Partition {
+	p := m.parts.Get(h)
+	q := m.queues[p.queue]
+	visible := m.visible(q, h)
+	return Partition{
+		ID: p.id, Queue: format.QueueID(p.queue), Name: string(m.names.Get(p.name)), Next: p.next,
+		Trim: m.logStart(p), Cutoff: q.cutoff, Visible: visible, Hidden: visible < p.next, Empty: emptied(q, p),
+		Birth: p.birthPlace(), Created: p.bornW, LastAppend: p.lastW, NewestRow: p.row,
+		DeadLetters: m.firstDeadOf(p.id) != 0,
+	}
+}
+
+// PartitionByName finds a partition of a live queue.
+func (m *Machine) PartitionByName(t format.Tenant, queue, name string) (Partition, bool) {
+	if q := m.byName[queueKey{t, queue}]; q != nil {
+		if h := m.partByName(q, []byte(name)); h != 0 {
+			return m.partView(h), true
+		}
+	}
+	return Partition{}, false
+}
+
+// PartitionByID finds a partition of the tenant's live queues; another tenant's is unknown (S-ack-23).
+func (m *Machine) PartitionByID(t format.Tenant, id format.PartitionID) (Partition, bool) {
+	h, p := m.partByID(id)
+	if p == nil || m.queues[p.queue].tenant != t {
+		return Partition{}, false
+	}
+	return m.partView(h), true
+}
+
+// Partitions lists partitions of a queue with ids above after, in order of creation, that were written
+// at or after since. It looks at no more than look of them and returns at most limit; next is where to
+// go on, 0 at the end.
+func (m *Machine) Partitions(queue format.QueueID, after format.PartitionID, since format.Wall, limit, look int) (rows []Partition, next format.PartitionID) {
+	q := m.liveQueue(queue)
+	if q == nil {
+		return nil, 0
+	}
+	for h := m.pageStart(q, after); h != 0; h = m.parts.Get(h).succ {
+		if len(rows) == limit || look == 0 {
+			return rows, next
+		}
+		look--
+		p := m.parts.Get(h)
+		if next = p.id; p.lastW >= since {
+			rows = append(rows, m.partView(h))
+		}
+	}
+	return rows, 0
+}
+
+// pageStart finds the first partition with an id above after, also when that one is gone.
+func (m *Machine) pageStart(q *queue, after format.PartitionID) handle {
+	if after != 0 {
+		if h, p := m.partByID(after); p != nil && p.queue == q.id {
+			return m.parts.Get(h).succ
+		}
+	}
+	h := q.first
+	for h != 0 && m.parts.Get(h).id <= after {
+		h = m.parts.Get(h).succ
+	}
+	return h
+}
