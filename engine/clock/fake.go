@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// Fake is a clock that stands still until a test moves it. Wall and mono time move separately, so that a test can stop a node for
-// a day, let the wall jump, or slew it.
+// Fake is a clock that stands still until a test moves it. Wall and mono time move separately, so that a test can
+// stop a node for a day, let the wall jump, or slew it.
 //
-// Timers fire inside the call that advances mono time, one after the other in the order (due time, order of arming). While one
-// fires the clock shows its due time, and what it arms or stops counts at once: a function that arms another timer within the
-// same advance sees it fire in the same advance.
+// Timers fire inside the call that advances mono time, one after the other in the order (due time, order of
+// arming). While one fires the clock shows its due time, and what it arms or stops counts at once: a function that
+// arms another timer within the same advance sees it fire in the same advance.
 type Fake struct {
 	mu     sync.Mutex
 	armed  sync.Cond // a timer was armed
@@ -44,7 +44,8 @@ func (f *Fake) Mono() int64 {
 	return f.mono
 }
 
-// Advance moves both times by d and fires what becomes due. A negative d is refused with a panic: mono time never falls.
+// Advance moves both times by d and fires what becomes due. A negative d is refused with a panic: mono time never
+// falls.
 func (f *Fake) Advance(d time.Duration) { f.advance(d, true) }
 
 // AdvanceMono moves only the mono time by d, as if the wall clock stood still, and fires what becomes due.
@@ -64,8 +65,8 @@ func (f *Fake) Armed() int {
 	return len(f.timers)
 }
 
-// WaitArmed blocks until at least n timers are armed: the way for a test to know that the goroutines it started have reached
-// their waits.
+// WaitArmed blocks until at least n timers are armed: the way for a test to know that the goroutines it started
+// have reached their waits.
 func (f *Fake) WaitArmed(n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -37,8 +37,8 @@ func TestFakeMovesWallAndMonoApart(t *testing.T) {
 	f.Advance(-1)
 }
 
-// Timers fire in the order of (due, arming), at their due times, including those armed by a firing function, and a wall jump fires
-// none.
+// Timers fire in the order of (due, arming), at their due times, including those armed by a firing function, and a
+// wall jump fires none.
 func TestFakeFiresInOrder(t *testing.T) {
 	f := clock.NewFake(start)
 	var fired []string

@@ -16,7 +16,8 @@ type Rand interface {
 	Uint64() uint64
 }
 
-// RealRand returns the system's cryptographic source. If the system can not deliver, the process ends (crypto/rand's rule).
+// RealRand returns the system's cryptographic source. If the system can not deliver, the process ends
+// (crypto/rand's rule).
 func RealRand() Rand { return realRand{} }
 
 type realRand struct{}

@@ -28,8 +28,8 @@ func (c *realClock) AfterFunc(d time.Duration, f func()) Timer {
 	return t
 }
 
-// realTimer wraps time.AfterFunc with a generation, because a system timer's function may already be running when Stop is
-// called: what runs for an old generation does nothing, and this is decided under the lock.
+// realTimer wraps time.AfterFunc with a generation, because a system timer's function may already be running when
+// Stop is called: what runs for an old generation does nothing, and this is decided under the lock.
 type realTimer struct {
 	c    chan struct{} // nil for AfterFunc
 	fire func()

@@ -11,7 +11,8 @@ import (
 	"syscall"
 )
 
-// watching is above zero while anything is armed or hits are counted. It is the only thing an unarmed Failpoint touches.
+// watching is above zero while anything is armed or hits are counted. It is the only thing an unarmed Failpoint
+// touches.
 var watching atomic.Int32
 
 var points struct {
@@ -32,8 +33,9 @@ type arming struct {
 	act   func()
 }
 
-// Register adds a failpoint's name, usually "package.place", and returns it, so that a package-level variable both registers
-// and holds it. A name registered twice is a *Violation: two places under one name would make a crash test lie.
+// Register adds a failpoint's name, usually "package.place", and returns it, so that a package-level variable both
+// registers and holds it. A name registered twice is a *Violation: two places under one name would make a crash
+// test lie.
 func Register(name string) string {
 	points.Lock()
 	defer points.Unlock()
@@ -53,8 +55,9 @@ func Failpoints() []string {
 	return slices.Sorted(maps.Keys(points.byName))
 }
 
-// Failpoint marks a place in the code. Unarmed it costs one atomic load. Armed, it counts the hit and does what was armed for it;
-// a hook runs in the calling goroutine without a lock of this package, so it may block or arm further points.
+// Failpoint marks a place in the code. Unarmed it costs one atomic load. Armed, it counts the hit and does what was
+// armed for it; a hook runs in the calling goroutine without a lock of this package, so it may block or arm further
+// points.
 //
 // A name that was not registered is a *Violation once anything is armed.
 func Failpoint(name string) {
@@ -91,8 +94,8 @@ func takeHit(name string) []func() {
 	return acts
 }
 
-// Hits returns how often the point was passed since counting began: with the first Arm, ArmFunc or CountHits after a time in
-// which nothing was watching.
+// Hits returns how often the point was passed since counting began: with the first Arm, ArmFunc or CountHits after
+// a time in which nothing was watching.
 func Hits(name string) int64 {
 	points.Lock()
 	defer points.Unlock()
@@ -101,8 +104,8 @@ func Hits(name string) int64 {
 	return p.hits
 }
 
-// CountHits counts hits without doing anything at them, for a run that finds out which points a scenario passes. The returned
-// function ends it.
+// CountHits counts hits without doing anything at them, for a run that finds out which points a scenario passes.
+// The returned function ends it.
 func CountHits() (stop func()) {
 	points.Lock()
 	defer points.Unlock()
@@ -110,17 +113,18 @@ func CountHits() (stop func()) {
 	return sync.OnceFunc(func() { watching.Add(-1) })
 }
 
-// ArmFunc runs f at the n-th hit from now (the first is 1), or at every hit if n is 0. The returned function disarms it. An
-// unknown name is a *Violation.
+// ArmFunc runs f at the n-th hit from now (the first is 1), or at every hit if n is 0. The returned function
+// disarms it. An unknown name is a *Violation.
 func ArmFunc(name string, n int64, f func()) (disarm func()) {
 	disarm, err := arm(name, n, f)
 	Check(err == nil, "%v", err)
 	return disarm
 }
 
-// Arm arms what spec says, for the rest of the process: a comma-separated list of name:hit:action, where hit counts from 1 and
-// the action is "kill" (SIGKILL to this process: no deferred function, no flush). An unknown name or action arms nothing and is
-// an error naming what there is, so that a mistyped crash test can not pass by not crashing. An empty spec arms nothing.
+// Arm arms what spec says, for the rest of the process: a comma-separated list of name:hit:action, where hit counts
+// from 1 and the action is "kill" (SIGKILL to this process: no deferred function, no flush). An unknown name or
+// action arms nothing and is an error naming what there is, so that a mistyped crash test can not pass by not
+// crashing. An empty spec arms nothing.
 func Arm(spec string) error {
 	if spec == "" {
 		return nil

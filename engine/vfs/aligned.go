@@ -2,8 +2,8 @@ package vfs
 
 import "unsafe"
 
-// AlignedBuffer returns n zero bytes that start at a multiple of BlockSize in memory, as direct I/O wants them. It is ordinary
-// garbage-collected memory without pointers; the collector does not move it.
+// AlignedBuffer returns n zero bytes that start at a multiple of BlockSize in memory, as direct I/O wants them. It
+// is ordinary garbage-collected memory without pointers; the collector does not move it.
 func AlignedBuffer(n int) []byte {
 	if n == 0 {
 		return nil
@@ -51,7 +51,8 @@ func (b *BufferPool) Get() []byte {
 	}
 }
 
-// Put gives a buffer back that came from Get, of which the caller keeps no view. What exceeds the pool is left to the collector.
+// Put gives a buffer back that came from Get, of which the caller keeps no view. What exceeds the pool is left to
+// the collector.
 func (b *BufferPool) Put(p []byte) {
 	if cap(p) < b.size {
 		return

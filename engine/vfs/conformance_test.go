@@ -1,7 +1,7 @@
 //go:build linux
 
-// Every implementation and wrapper passes the same suite: it is the executable form of the comments in vfs.go, as far as a running
-// process can see them. What only a crash can see is tested on Mem (mem_crash_test.go).
+// Every implementation and wrapper passes the same suite: it is the executable form of the comments in vfs.go, as
+// far as a running process can see them. What only a crash can see is tested on Mem (mem_crash_test.go).
 package vfs_test
 
 import (

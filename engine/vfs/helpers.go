@@ -9,8 +9,8 @@ import (
 // OpenNew creates a file for writing, or empties the one that has the name.
 func OpenNew(fs FS, name string) (File, error) { return fs.Open(name, Write|Create|Truncate) }
 
-// ReadFile returns the whole file. A file longer than limit bytes is refused, so that a damaged or foreign file can not take
-// all memory.
+// ReadFile returns the whole file. A file longer than limit bytes is refused, so that a damaged or foreign file can
+// not take all memory.
 func ReadFile(fs FS, name string, limit int64) ([]byte, error) {
 	f, err := fs.Open(name, ReadOnly)
 	if err != nil {
@@ -31,9 +31,9 @@ func ReadFile(fs FS, name string, limit int64) ([]byte, error) {
 	return p, nil
 }
 
-// WriteFileSync replaces a file as a whole: it writes name+".tmp", syncs it, renames it and syncs the directory. When it returns
-// nil the content is durable under name; after a crash at any moment, or an error, name holds the old content or the new one. A
-// ".tmp" file may be left over and is overwritten by the next call.
+// WriteFileSync replaces a file as a whole: it writes name+".tmp", syncs it, renames it and syncs the directory.
+// When it returns nil the content is durable under name; after a crash at any moment, or an error, name holds the
+// old content or the new one. A ".tmp" file may be left over and is overwritten by the next call.
 func WriteFileSync(fs FS, name string, content []byte) error {
 	tmp := name + ".tmp"
 	f, err := OpenNew(fs, tmp)
@@ -59,8 +59,8 @@ func WriteFileSync(fs FS, name string, content []byte) error {
 	return fs.SyncDir(path.Dir(name))
 }
 
-// MkdirAllSync creates a directory and the missing ones above it and makes each new name durable. The directory above the
-// highest missing one is synced as well, and nothing higher.
+// MkdirAllSync creates a directory and the missing ones above it and makes each new name durable. The directory
+// above the highest missing one is synced as well, and nothing higher.
 func MkdirAllSync(fs FS, dir string) error {
 	var missing []string
 	for d := path.Clean(dir); ; d = path.Dir(d) {

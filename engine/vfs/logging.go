@@ -4,8 +4,8 @@ import (
 	"io"
 )
 
-// Logging passes every operation on and prints one line for each, so that the order of writes, flushes, renames and directory
-// syncs is a text that can be reviewed and compared. A failed operation's line ends with its error.
+// Logging passes every operation on and prints one line for each, so that the order of writes, flushes, renames and
+// directory syncs is a text that can be reviewed and compared. A failed operation's line ends with its error.
 type Logging struct {
 	inner FS
 	log   func(line string)
@@ -14,8 +14,8 @@ type Logging struct {
 
 var _ FS = (*Logging)(nil)
 
-// NewLogging wraps fs. log gets each line, without a newline, after the operation, from the goroutine that made it. Operations
-// that change nothing (open, read, size, list, stat, free, close) are printed only if reads is set.
+// NewLogging wraps fs. log gets each line, without a newline, after the operation, from the goroutine that made it.
+// Operations that change nothing (open, read, size, list, stat, free, close) are printed only if reads is set.
 func NewLogging(fs FS, reads bool, log func(line string)) *Logging {
 	return &Logging{inner: fs, log: log, reads: reads}
 }

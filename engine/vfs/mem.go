@@ -10,15 +10,16 @@ import (
 	"syscall"
 )
 
-// Mem is a file system in memory that can lose power. It keeps two states, what readers see and what is certain to be on disk,
-// and the list of changes between them; Crash makes a disk out of them (mem_crash.go).
+// Mem is a file system in memory that can lose power. It keeps two states, what readers see and what is certain to
+// be on disk, and the list of changes between them; Crash makes a disk out of them (mem_crash.go).
 //
 //   - A write, Truncate or Preallocate is pending until Sync of that file, or until a WriteAtSync covers its bytes.
-//   - A name is pending until SyncDir of its directory; a Rename belongs to the directory of the new name and is atomic.
+//   - A name is pending until SyncDir of its directory; a Rename belongs to the directory of the new name and is
+//     atomic.
 //   - After a failed Sync (see SetHook) what was pending stays visible but no later Sync makes it durable.
 //
-// Tests stop it at any operation: SetHook is called before each mutating one, PowerOffAt makes the n-th and everything after it
-// fail. With one goroutine everything is deterministic.
+// Tests stop it at any operation: SetHook is called before each mutating one, PowerOffAt makes the n-th and
+// everything after it fail. With one goroutine everything is deterministic.
 type Mem struct {
 	mu       sync.Mutex
 	names    map[string]*inode // as seen, by clean absolute path
@@ -60,17 +61,17 @@ func NewMem() *Mem {
 	return m
 }
 
-// SetCapacity limits the space of all files, counted in whole blocks; 0 lifts the limit. Writes beyond it fail with ErrNoSpace
-// and write nothing.
+// SetCapacity limits the space of all files, counted in whole blocks; 0 lifts the limit. Writes beyond it fail with
+// ErrNoSpace and write nothing.
 func (m *Mem) SetCapacity(bytes int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.capacity = bytes
 }
 
-// SetHook sets a function that is called before each mutating operation, without any lock held: it may call Crash. If it returns
-// an error the operation fails with it and does not happen; a failed OpSync or OpPersist additionally loses what it would have
-// flushed. nil removes it.
+// SetHook sets a function that is called before each mutating operation, without any lock held: it may call Crash.
+// If it returns an error the operation fails with it and does not happen; a failed OpSync or OpPersist additionally
+// loses what it would have flushed. nil removes it.
 func (m *Mem) SetHook(hook func(Op) error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -84,8 +85,8 @@ func (m *Mem) Ops() int64 {
 	return m.ops
 }
 
-// PowerOffAt makes the n-th mutating operation from now (the first is 1) not happen, and every operation from then on, reads
-// too, fail with ErrPowerOff. Crash then tells what the disk holds. If n is 0 the power stays on.
+// PowerOffAt makes the n-th mutating operation from now (the first is 1) not happen, and every operation from then
+// on, reads too, fail with ErrPowerOff. Crash then tells what the disk holds. If n is 0 the power stays on.
 func (m *Mem) PowerOffAt(n int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -102,7 +103,8 @@ func (m *Mem) PoweredOff() bool {
 	return m.off
 }
 
-// FlipBit changes one bit of a file on the disk and in what readers see: bit rot that no operation caused. The bit is 0 to 7.
+// FlipBit changes one bit of a file on the disk and in what readers see: bit rot that no operation caused. The bit
+// is 0 to 7.
 func (m *Mem) FlipBit(name string, pos int64, bit uint) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -27,17 +27,17 @@ func DropUnsynced() CrashPolicy { return CrashPolicy{kind: crashDrop} }
 // KeepAll keeps everything: the process died but the machine did not.
 func KeepAll() CrashPolicy { return CrashPolicy{kind: crashKeep} }
 
-// RandomSubset keeps a part that depends on the seed and nothing else: of each pending write none, all, a head, a tail or any
-// choice of its 512-byte sectors, in any order of overlapping writes; of the pending changes of a file's length the first few; of
-// the pending names of each directory the first few, or any choice. A file that grew may be longer than what was kept of its
-// bytes; the rest reads as zero.
+// RandomSubset keeps a part that depends on the seed and nothing else: of each pending write none, all, a head, a
+// tail or any choice of its 512-byte sectors, in any order of overlapping writes; of the pending changes of a
+// file's length the first few; of the pending names of each directory the first few, or any choice. A file that
+// grew may be longer than what was kept of its bytes; the rest reads as zero.
 func RandomSubset(seed uint64) CrashPolicy { return CrashPolicy{kind: crashRandom, seed: seed} }
 
 // sectorBytes is what a disk writes whole or not at all.
 const sectorBytes = 512
 
-// Crash returns a file system that holds what a disk might hold if the power failed now. m is not changed and stays usable; the
-// new one has the same capacity, no locks, no hook and no open files.
+// Crash returns a file system that holds what a disk might hold if the power failed now. m is not changed and stays
+// usable; the new one has the same capacity, no locks, no hook and no open files.
 func (m *Mem) Crash(policy CrashPolicy) *Mem {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -8,13 +8,19 @@ import (
 	"strings"
 	"testing"
 
+	"queen/engine/invariants"
 	"queen/engine/vfs"
 )
 
-// TestMemContentModel runs random writes, cuts and flushes on one file against a model that keeps, for each byte, the set of
-// values a crash may leave there. Every crash must stay inside the sets; the least and the most crash must be exact.
+// TestMemContentModel runs random writes, cuts and flushes on one file against a model that keeps, for each byte,
+// the set of values a crash may leave there. Every crash must stay inside the sets; the least and the most crash
+// must be exact.
 func TestMemContentModel(t *testing.T) {
-	for seed := range uint64(60) {
+	seeds := uint64(60)
+	if invariants.Enabled {
+		seeds = 10
+	}
+	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { runContentModel(t, seed) })
 	}
 }
@@ -105,9 +111,9 @@ func runContentModel(t *testing.T, seed uint64) {
 	}
 }
 
-// TestMemNameModel tries every sequence of up to four operations on names against a model: a list of pending edits of which a
-// crash keeps any subset. The least crash keeps none, the most all, and random ones must find every subset's outcome that the
-// model has, and no other.
+// TestMemNameModel tries every sequence of up to four operations on names (three under -race) against a model: a
+// list of pending edits of which a crash keeps any subset. The least crash keeps none, the most all, and random
+// ones must find every subset's outcome that the model has, and no other.
 func TestMemNameModel(t *testing.T) {
 	ops := []string{"create a", "create b", "rename a b", "rename b a", "link a c", "remove a", "remove b", "sync-dir"}
 	var run func(prefix []string, depth int)
@@ -122,7 +128,11 @@ func TestMemNameModel(t *testing.T) {
 			run(append(slices.Clip(prefix), op), depth-1)
 		}
 	}
-	run(nil, 4)
+	depth := 4
+	if invariants.Enabled {
+		depth = 3 // the race detector makes each one ten times as long
+	}
+	run(nil, depth)
 	t.Logf("%d sequences", sequences)
 }
 
@@ -267,8 +277,8 @@ func namesOf(t *testing.T, m *vfs.Mem) string {
 
 func sorted(set map[string]bool) []string { return slices.Sorted(maps.Keys(set)) }
 
-// TestWriteFileSyncCrash cuts the power at every operation of replacing a file, and makes every operation fail: the name holds
-// the old content or the new one, and the new one once the call has returned nil.
+// TestWriteFileSyncCrash cuts the power at every operation of replacing a file, and makes every operation fail: the
+// name holds the old content or the new one, and the new one once the call has returned nil.
 func TestWriteFileSyncCrash(t *testing.T) {
 	const before, after = "old content", "the new content is longer"
 	prepare := func() *vfs.Mem {

@@ -67,8 +67,8 @@ func (f *memFile) WriteAt(p []byte, off int64) (int, error) {
 	return len(p), nil
 }
 
-// WriteAtSync is a write and then a flush of just that write. They are two operations, because between them a crash finds any
-// part of the write on disk.
+// WriteAtSync is a write and then a flush of just that write. They are two operations, because between them a crash
+// finds any part of the write on disk.
 func (f *memFile) WriteAtSync(p []byte, off int64) error {
 	w, err := f.write(OpWriteSync, p, off)
 	if err != nil || w == nil {
@@ -128,8 +128,8 @@ func (f *memFile) Sync() error {
 	return nil
 }
 
-// MarkLost makes the file behave as after a failed flush: what is pending stays visible, may be lost, and no later Sync makes it
-// durable. Wrappers that invent a failing Sync call it.
+// MarkLost makes the file behave as after a failed flush: what is pending stays visible, may be lost, and no later
+// Sync makes it durable. Wrappers that invent a failing Sync call it.
 func (f *memFile) MarkLost() {
 	f.m.mu.Lock()
 	defer f.m.mu.Unlock()

@@ -1,13 +1,14 @@
 package vfs
 
-// page is one block of a memory file. A page that an image holds is never changed again, so that images share pages freely.
+// page is one block of a memory file. A page that an image holds is never changed again, so that images share pages
+// freely.
 type page [BlockSize]byte
 
 // zeroPage stands for allocated space that was never written.
 var zeroPage = new(page)
 
-// image is the content of a memory file at one moment: a length and its pages, nil where nothing is allocated and all is zero.
-// Bytes at or above size are zero.
+// image is the content of a memory file at one moment: a length and its pages, nil where nothing is allocated and
+// all is zero. Bytes at or above size are zero.
 type image struct {
 	size  int64
 	pages []*page

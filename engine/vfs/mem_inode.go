@@ -4,7 +4,8 @@ import "slices"
 
 // inode is a file or directory of Mem, whatever names it has.
 //
-// INVARIANT: applying the ops of pending in order to disk yields the content of cur. (Checked by TestMemPendingYieldsCurrent.)
+// INVARIANT: applying the ops of pending in order to disk yields the content of cur. (Checked by
+// TestMemPendingYieldsCurrent.)
 type inode struct {
 	id    uint64
 	dir   bool
@@ -22,8 +23,8 @@ type change struct {
 	off  int64
 	data []byte
 	size int64 // changeResize, changeAllocate
-	// lost marks a write whose flush failed. It is still visible, a crash may keep any of it, and no later flush makes it
-	// durable: the page cache believes that it is clean.
+	// lost marks a write whose flush failed. It is still visible, a crash may keep any of it, and no later flush
+	// makes it durable: the page cache believes that it is clean.
 	lost bool
 }
 
@@ -67,8 +68,8 @@ func (n *inode) sync() {
 	}
 }
 
-// settle makes one change durable that comes after all of n.pending: what it overwrites or cuts off must not come back from an
-// older change that is still pending.
+// settle makes one change durable that comes after all of n.pending: what it overwrites or cuts off must not come
+// back from an older change that is still pending.
 func (n *inode) settle(c *change) {
 	c.applyTo(&n.disk)
 	switch c.kind {
@@ -79,8 +80,8 @@ func (n *inode) settle(c *change) {
 	}
 }
 
-// persist makes one pending write durable and nothing else, except changes of the length that must be on disk for it to be
-// readable: the journal keeps those in order, so all up to the last such change go with it.
+// persist makes one pending write durable and nothing else, except changes of the length that must be on disk for
+// it to be readable: the journal keeps those in order, so all up to the last such change go with it.
 func (n *inode) persist(w *change) {
 	at := slices.Index(n.pending, w)
 	if at < 0 {

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// The pending changes, applied to what is durable, always give what readers see, with failed flushes among the operations.
+// The pending changes, applied to what is durable, always give what readers see, with failed flushes among the
+// operations.
 func TestMemPendingYieldsCurrent(t *testing.T) {
 	const space = 3 * BlockSize
 	for seed := range uint64(200) {

@@ -13,8 +13,8 @@ import (
 	"queen/engine/vfs"
 )
 
-// TestMem runs the scripts in testdata/mem. Each line of a command's input is one operation on one Mem; crash commands show
-// what a disk would hold, without changing it, or continue on that disk with "crash-to".
+// TestMem runs the scripts in testdata/mem. Each line of a command's input is one operation on one Mem; crash
+// commands show what a disk would hold, without changing it, or continue on that disk with "crash-to".
 func TestMem(t *testing.T) {
 	datadriven.Walk(t, "testdata/mem", func(t *testing.T, path string) {
 		s := &script{m: vfs.NewMem(), files: map[string]vfs.File{}}

@@ -5,8 +5,8 @@ import "fmt"
 // OpKind names one kind of call on FS or File, for hooks, fault rules and logs.
 type OpKind uint8
 
-// The kinds. OpPersist is the second half of a WriteAtSync on Mem: the moment at which the bytes just written become durable.
-// A crash there finds any part of them on disk.
+// The kinds. OpPersist is the second half of a WriteAtSync on Mem: the moment at which the bytes just written
+// become durable. A crash there finds any part of them on disk.
 const (
 	OpOpen OpKind = iota
 	OpCreate
@@ -45,8 +45,8 @@ func (k OpKind) String() string {
 	return fmt.Sprintf("op(%d)", uint8(k))
 }
 
-// Mutating reports whether the operation can change what a crash leaves on disk. Opening an existing file does not; opening
-// with Truncate is reported as OpTruncate after OpOpen.
+// Mutating reports whether the operation can change what a crash leaves on disk. Opening an existing file does not;
+// opening with Truncate is reported as OpTruncate after OpOpen.
 func (k OpKind) Mutating() bool {
 	switch k {
 	case OpCreate, OpWrite, OpWriteSync, OpPersist, OpSync, OpTruncate, OpPreallocate,

@@ -17,17 +17,17 @@ import (
 
 // OSOptions configures NewOS.
 type OSOptions struct {
-	// BestMode bounds what Direct files may use: ModeBufferedSync never tries O_DIRECT, ModeDirectSync never RWF_DSYNC.
-	// Default: ModeDirectDSync, the best the file system has.
+	// BestMode bounds what Direct files may use: ModeBufferedSync never tries O_DIRECT, ModeDirectSync never
+	// RWF_DSYNC. Default: ModeDirectDSync, the best the file system has.
 	BestMode Mode
 }
 
 // OS is the file system of the machine (Linux).
 //
-// A file opened with Direct has one descriptor, with O_DIRECT if the mode has it, for writing and reading. A second File without
-// Direct may read the same file through the page cache at the same time: Linux drops the cached pages of a range before and after
-// each direct write to it, so that a read that begins after the write has returned sees it. Mixing buffered writes with direct
-// writes on one file is not done anywhere and would not be safe.
+// A file opened with Direct has one descriptor, with O_DIRECT if the mode has it, for writing and reading. A second
+// File without Direct may read the same file through the page cache at the same time: Linux drops the cached pages
+// of a range before and after each direct write to it, so that a read that begins after the write has returned sees
+// it. Mixing buffered writes with direct writes on one file is not done anywhere and would not be safe.
 type OS struct {
 	best   Mode
 	bounce *BufferPool
@@ -59,7 +59,8 @@ func NewOS(opts OSOptions) *OS {
 	return o
 }
 
-// Open opens a file. The first Direct file for writing on a file system also finds out what that file system can (Probe).
+// Open opens a file. The first Direct file for writing on a file system also finds out what that file system can
+// (Probe).
 func (o *OS) Open(name string, flags Flags) (File, error) {
 	osFlags := os.O_RDONLY
 	if flags&(Write|Create|Truncate) != 0 {

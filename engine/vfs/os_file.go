@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// osFile is an open file of the machine. System calls that package os does not have go through raw.Control, which keeps the
-// descriptor alive while they run: a concurrent Close can not make them hit a stranger's file.
+// osFile is an open file of the machine. System calls that package os does not have go through raw.Control, which
+// keeps the descriptor alive while they run: a concurrent Close can not make them hit a stranger's file.
 type osFile struct {
 	fs      *OS
 	f       *os.File
@@ -109,8 +109,8 @@ func (f *osFile) readBounced(p []byte, off int64) (int, error) {
 	return done, nil
 }
 
-// readBlocks fills aligned memory from an aligned position. A read that stops inside a block has met the end of the file: going
-// on from there would be a misaligned request.
+// readBlocks fills aligned memory from an aligned position. A read that stops inside a block has met the end of the
+// file: going on from there would be a misaligned request.
 func (f *osFile) readBlocks(p []byte, off int64) (int, error) {
 	done := 0
 	for done < len(p) {

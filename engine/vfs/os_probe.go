@@ -11,8 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Probe finds out which mode Direct files in this directory get, by writing one block to a file without a name. The answer is
-// remembered per file system, so that only the first call costs a write. The node calls it at start to report the mode.
+// Probe finds out which mode Direct files in this directory get, by writing one block to a file without a name. The
+// answer is remembered per file system, so that only the first call costs a write. The node calls it at start to
+// report the mode.
 func (o *OS) Probe(dir string) (Mode, error) {
 	info, err := os.Stat(dir)
 	if err != nil {
@@ -59,8 +60,8 @@ func probe(dir string, best Mode) (Mode, error) {
 	return ModeBufferedSync, nil
 }
 
-// supported reads the answer to a probing write. A full disk is a yes: flags and alignment are judged before space is looked
-// for, and a node must be able to start on a full disk.
+// supported reads the answer to a probing write. A full disk is a yes: flags and alignment are judged before space
+// is looked for, and a node must be able to start on a full disk.
 func supported(_ int, err error) (bool, error) {
 	switch {
 	case err == nil, errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
@@ -72,8 +73,8 @@ func supported(_ int, err error) (bool, error) {
 	}
 }
 
-// openUnnamed opens a file that vanishes with its descriptor; where the file system has no such thing, a named one whose name is
-// taken away at once.
+// openUnnamed opens a file that vanishes with its descriptor; where the file system has no such thing, a named one
+// whose name is taken away at once.
 func openUnnamed(dir string) (*os.File, error) {
 	f, err := os.OpenFile(dir, os.O_RDWR|unix.O_TMPFILE, fileMode)
 	if err == nil {

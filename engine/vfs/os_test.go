@@ -29,8 +29,8 @@ func TestOSNoSpace(t *testing.T) {
 	wantIs(t, f.WriteAtSync([]byte("x"), 0), vfs.ErrNoSpace)
 }
 
-// A write that the system cuts short is a failed write with the count, not one that is continued: at the process's limit for
-// file sizes the kernel writes up to the limit and reports success for that part.
+// A write that the system cuts short is a failed write with the count, not one that is continued: at the process's
+// limit for file sizes the kernel writes up to the limit and reports success for that part.
 func TestOSShortWrite(t *testing.T) {
 	if os.Getenv("VFS_SHORT_WRITE_DIR") == "" {
 		runSelf(t, "TestOSShortWrite", "VFS_SHORT_WRITE_DIR="+t.TempDir())

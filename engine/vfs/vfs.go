@@ -6,12 +6,13 @@ import (
 	"syscall"
 )
 
-// BlockSize is the unit of direct I/O here, in bytes: offset and length of every write to a file opened with Direct are
-// multiples of it. It is a multiple of every logical block size Linux reports for the disks the engine is meant for.
+// BlockSize is the unit of direct I/O here, in bytes: offset and length of every write to a file opened with Direct
+// are multiples of it. It is a multiple of every logical block size Linux reports for the disks the engine is meant
+// for.
 const BlockSize = 4096
 
-// Errors that callers branch on with errors.Is. ErrNoSpace is the system's own value, so that a full real disk and a full Mem
-// are the same error.
+// Errors that callers branch on with errors.Is. ErrNoSpace is the system's own value, so that a full real disk and
+// a full Mem are the same error.
 var (
 	ErrNoSpace   error = syscall.ENOSPC
 	ErrLocked          = errors.New("vfs: locked by another holder")
@@ -31,8 +32,8 @@ const (
 	Exclusive
 	// Truncate empties an existing file. It implies Write. The emptying is not durable before Sync.
 	Truncate
-	// Direct bypasses the page cache where the file system can (see File.Mode). Writes must then be aligned to BlockSize in
-	// offset and length, on every implementation and in every mode; reads need not be.
+	// Direct bypasses the page cache where the file system can (see File.Mode). Writes must then be aligned to
+	// BlockSize in offset and length, on every implementation and in every mode; reads need not be.
 	Direct
 
 	// ReadOnly is the zero value, for call sites that want to say it.
@@ -49,7 +50,8 @@ const (
 	ModeBufferedSync
 	// ModeDirectSync writes with O_DIRECT and calls fdatasync.
 	ModeDirectSync
-	// ModeDirectDSync writes with O_DIRECT and RWF_DSYNC: one system call, a forced-unit-access write where the disk has it.
+	// ModeDirectDSync writes with O_DIRECT and RWF_DSYNC: one system call, a forced-unit-access write where the
+	// disk has it.
 	ModeDirectDSync
 )
 
@@ -81,21 +83,24 @@ type Space struct {
 
 // FS opens files and changes names. Names are slash-separated paths; the caller joins them. An error carries the name.
 type FS interface {
-	// Open opens a file; a directory is refused. The new name of a created file is durable after SyncDir of its directory.
+	// Open opens a file; a directory is refused. The new name of a created file is durable after SyncDir of its
+	// directory.
 	Open(name string, flags Flags) (File, error)
 
-	// Rename gives a file a new name and replaces what had it, atomically: a crash leaves the old state or the new one, never
-	// neither. Durable after SyncDir of the directory of newName. A directory is refused.
+	// Rename gives a file a new name and replaces what had it, atomically: a crash leaves the old state or the new
+	// one, never neither. Durable after SyncDir of the directory of newName. A directory is refused.
 	Rename(oldName, newName string) error
 
-	// Link gives a file a second name; io/fs.ErrExist if it is taken. Durable after SyncDir of the directory of newName.
+	// Link gives a file a second name; io/fs.ErrExist if it is taken. Durable after SyncDir of the directory of
+	// newName.
 	Link(oldName, newName string) error
 
-	// Remove takes a file's name, or an empty directory, away. Durable after SyncDir of the directory. Open files stay usable.
+	// Remove takes a file's name, or an empty directory, away. Durable after SyncDir of the directory. Open files
+	// stay usable.
 	Remove(name string) error
 
-	// MkdirAll creates a directory and the missing ones above it; no error if it exists. Each new level is durable after
-	// SyncDir of the directory above it; MkdirAllSync does both.
+	// MkdirAll creates a directory and the missing ones above it; no error if it exists. Each new level is durable
+	// after SyncDir of the directory above it; MkdirAllSync does both.
 	MkdirAll(dir string) error
 
 	// List returns the base names in a directory, sorted.
@@ -107,16 +112,17 @@ type FS interface {
 	// SyncDir makes the names in this directory durable, not those in directories below or above it.
 	SyncDir(dir string) error
 
-	// Lock takes an exclusive lock named by a file, which it creates and never removes, and does not wait for it. While it is
-	// held, by this process or another one, Lock returns a *LockedError naming the holder. Close releases it, and so does the
-	// end of the process.
+	// Lock takes an exclusive lock named by a file, which it creates and never removes, and does not wait for it.
+	// While it is held, by this process or another one, Lock returns a *LockedError naming the holder. Close
+	// releases it, and so does the end of the process.
 	Lock(name string) (io.Closer, error)
 
 	// Free tells the space of the file system that holds dir.
 	Free(dir string) (Space, error)
 }
 
-// File is an open file. Byte slices belong to the caller again when a method returns. Positions are bytes from the start.
+// File is an open file. Byte slices belong to the caller again when a method returns. Positions are bytes from the
+// start.
 type File interface {
 	// Name is the name the file was opened under; a later rename does not change it.
 	Name() string
@@ -127,30 +133,32 @@ type File interface {
 	// Size is the current length in bytes.
 	Size() (int64, error)
 
-	// ReadAt fills p from off, as io.ReaderAt: fewer bytes than len(p) come with an error, io.EOF at the end of the file. Any
-	// buffer, offset and length will do; on a direct file exactly the blocks that hold the range are read.
+	// ReadAt fills p from off, as io.ReaderAt: fewer bytes than len(p) come with an error, io.EOF at the end of the
+	// file. Any buffer, offset and length will do; on a direct file exactly the blocks that hold the range are
+	// read.
 	ReadAt(p []byte, off int64) (int, error)
 
-	// WriteAt writes p at off, growing the file as needed. Nothing is durable when it returns. Fewer bytes than len(p) come
-	// with an error, and count as a failed write. ErrUnaligned on a direct file unless off and len(p) are multiples of
-	// BlockSize; memory that is not aligned is copied, so hot paths use AlignedBuffer.
+	// WriteAt writes p at off, growing the file as needed. Nothing is durable when it returns. Fewer bytes than
+	// len(p) come with an error, and count as a failed write. ErrUnaligned on a direct file unless off and len(p)
+	// are multiples of BlockSize; memory that is not aligned is copied, so hot paths use AlignedBuffer.
 	WriteAt(p []byte, off int64) (int, error)
 
-	// WriteAtSync writes p at off and returns when these bytes, and the length that makes them readable, are durable. Other
-	// writes to this file that were not synced are not made durable by it (some modes happen to; do not count on it). After an
-	// error any part of p may be on disk, or none. Alignment as for WriteAt.
+	// WriteAtSync writes p at off and returns when these bytes, and the length that makes them readable, are
+	// durable. Other writes to this file that were not synced are not made durable by it (some modes happen to; do
+	// not count on it). After an error any part of p may be on disk, or none. Alignment as for WriteAt.
 	WriteAtSync(p []byte, off int64) error
 
-	// Sync makes all completed writes, Truncate and Preallocate of this file durable (fdatasync). After an error nothing that
-	// was written since the last successful Sync may be trusted, and a second Sync that succeeds proves nothing: the kernel
-	// may have dropped the pages that failed. Mem behaves that way.
+	// Sync makes all completed writes, Truncate and Preallocate of this file durable (fdatasync). After an error
+	// nothing that was written since the last successful Sync may be trusted, and a second Sync that succeeds
+	// proves nothing: the kernel may have dropped the pages that failed. Mem behaves that way.
 	Sync() error
 
 	// Truncate sets the length; new bytes are zero. Durable after Sync.
 	Truncate(size int64) error
 
-	// Preallocate makes sure that the first size bytes have space on disk, growing the file with zeroes if it is shorter, so
-	// that writing them can not meet ErrNoSpace. Durable after Sync. errors.ErrUnsupported where the file system can not.
+	// Preallocate makes sure that the first size bytes have space on disk, growing the file with zeroes if it is
+	// shorter, so that writing them can not meet ErrNoSpace. Durable after Sync. errors.ErrUnsupported where the
+	// file system can not.
 	Preallocate(size int64) error
 
 	// Close releases the file. It makes nothing durable.

@@ -10,8 +10,8 @@ import (
 	"queen/engine/vfs/errorfs"
 )
 
-// TestEveryCallFails fails each call of replacing a file in turn, before and after it took effect. The call must report it, and
-// the name must hold the old content or the new one, now and after the hardest crash.
+// TestEveryCallFails fails each call of replacing a file in turn, before and after it took effect. The call must
+// report it, and the name must hold the old content or the new one, now and after the hardest crash.
 func TestEveryCallFails(t *testing.T) {
 	const before, after = "before", "after it"
 	prepare := func() (*vfs.Mem, *errorfs.FS) {

@@ -80,8 +80,8 @@ func (f *errorFile) part(r *rule, p []byte, off int64) (int, error) {
 	return f.File.WriteAt(p, off)
 }
 
-// WriteAtSync fails by rule. What Short or After let through may be on disk after a crash, or not, like any failed write; with
-// After it certainly is.
+// WriteAtSync fails by rule. What Short or After let through may be on disk after a crash, or not, like any failed
+// write; with After it certainly is.
 func (f *errorFile) WriteAtSync(p []byte, off int64) error {
 	op := f.op(vfs.OpWriteSync, off, int64(len(p)))
 	r := f.fs.judge(op)

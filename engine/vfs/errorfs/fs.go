@@ -41,8 +41,8 @@ func New(inner vfs.FS) *FS {
 	return f
 }
 
-// Inject adds a rule. The returned function removes it. Of several rules that pick a call the first added decides, but all
-// count it.
+// Inject adds a rule. The returned function removes it. Of several rules that pick a call the first added decides,
+// but all count it.
 func (f *FS) Inject(r Rule) (remove func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -81,7 +81,8 @@ func (f *FS) Heal() {
 	f.mu.rot = nil
 }
 
-// Count returns how many calls of one kind were made, failed ones included. A call that would create a file is an OpCreate.
+// Count returns how many calls of one kind were made, failed ones included. A call that would create a file is an
+// OpCreate.
 func (f *FS) Count(kind vfs.OpKind) int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -128,7 +129,8 @@ func injected(op vfs.Op, r *rule) error {
 	return &iofs.PathError{Op: op.Kind.String(), Path: op.Name, Err: r.err()}
 }
 
-// Open opens a file whose calls are judged as well. With After the file is opened, so perhaps created, and closed again.
+// Open opens a file whose calls are judged as well. With After the file is opened, so perhaps created, and closed
+// again.
 func (f *FS) Open(name string, flags vfs.Flags) (vfs.File, error) {
 	kind := vfs.OpOpen
 	if flags&vfs.Create != 0 {

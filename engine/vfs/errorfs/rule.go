@@ -19,18 +19,19 @@ type Rule struct {
 	// Match picks the calls; nil picks all.
 	Match Match
 
-	// Nth is which of the picked calls fails, counted from 1 since the rule was added; 0 means each of them. A flush that fails
-	// once and then succeeds is Nth 1.
+	// Nth is which of the picked calls fails, counted from 1 since the rule was added; 0 means each of them. A
+	// flush that fails once and then succeeds is Nth 1.
 	Nth int64
 
 	// Err is what the call returns; nil means ErrInjected.
 	Err error
 
-	// Short lets the first Short bytes of a failing WriteAt or WriteAtSync reach the file below, rounded down to whole blocks
-	// on a direct file. 0 means none.
+	// Short lets the first Short bytes of a failing WriteAt or WriteAtSync reach the file below, rounded down to
+	// whole blocks on a direct file. 0 means none.
 	Short int
 
-	// After makes the call happen in full before it fails: the flush was done but its answer got lost. Short is ignored.
+	// After makes the call happen in full before it fails: the flush was done but its answer got lost. Short is
+	// ignored.
 	After bool
 }
 
