@@ -3,8 +3,10 @@ package keyed
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io/fs"
 	"maps"
 	"math/rand/v2"
@@ -12,6 +14,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/dgraph-io/badger/v4/pb"
+	"google.golang.org/protobuf/proto"
 )
 
 // A damaged directory is made from two originals: a clean one (closed, all rows in tables) and a
@@ -143,20 +148,20 @@ func refuse(t *testing.T, dir string, expect *Manifest, culprit string) {
 	}
 }
 
-// Goal: every damage that badger would not report is refused by name, before badger deletes what it
-// does not know or dies.
-func TestDamageIsRefused(t *testing.T) {
-	clean, live := makeOriginals(t)
-	sst := ".sst"
+// damageCase is one way to hurt a directory, and who must be named for it.
+type damageCase struct {
+	name    string
+	damage  func(dir string)
+	culprit string
+	clean   bool // the clean original
+	live    bool
+	unknown bool // refused without an expectation as well
+}
+
+func damageCases(t *testing.T) []damageCase {
+	const sst = ".sst"
 	path := filepath.Join
-	cases := []struct {
-		name    string
-		damage  func(dir string)
-		culprit string
-		clean   bool // the clean original
-		live    bool
-		unknown bool // refused without an expectation as well
-	}{
+	return []damageCase{
 		{"MANIFEST missing", func(d string) { os.Remove(path(d, badgerLogName)) }, badgerLogName, true, true, true},
 		{"MANIFEST empty", func(d string) { shorten(t, path(d, badgerLogName), 1<<20) }, badgerLogName, true, true, true},
 		{"MANIFEST without records", func(d string) { os.Truncate(path(d, badgerLogName), 8) }, badgerLogName, true, true, false},
@@ -177,7 +182,13 @@ func TestDamageIsRefused(t *testing.T) {
 		{"WAL flipped", func(d string) { flip(t, glob(t, d, "*.mem"), 500_000) }, "", false, true, false},
 		{"key registry missing", func(d string) { os.Remove(path(d, "KEYREGISTRY")) }, "KEYREGISTRY", true, false, false},
 	}
-	for _, c := range cases {
+}
+
+// Goal: every damage that badger would not report is refused by name, before badger deletes what it
+// does not know or dies.
+func TestDamageIsRefused(t *testing.T) {
+	clean, live := makeOriginals(t)
+	for _, c := range damageCases(t) {
 		for _, o := range []struct {
 			name string
 			original
@@ -428,5 +439,46 @@ func TestMarks(t *testing.T) {
 	}
 	if s := fmt.Sprint(FamilyKV, Family(9)); s != "kv family-0x09" {
 		t.Fatal(s)
+	}
+}
+
+// Goal: badger's replacement of its MANIFEST by a compact one is no damage; a cut one is. Method:
+// write the compact file by hand, since badger does it after ten thousand deleted tables only.
+func TestReplacedLog(t *testing.T) {
+	_, live := makeOriginals(t)
+	dir := copyDir(t, live.dir)
+	log, err := replayTableLog(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var set pb.ManifestChangeSet
+	for id, m := range log.tables {
+		set.Changes = append(set.Changes, &pb.ManifestChange{Id: id, Level: uint32(m.Level), Op: pb.ManifestChange_CREATE})
+	}
+	body, err := proto.Marshal(&set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, badgerLogName)
+	old, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	compact := binary.BigEndian.AppendUint32(old[:badgerLogHeader:badgerLogHeader], uint32(len(body)))
+	compact = append(binary.BigEndian.AppendUint32(compact, crc32.Checksum(body, castagnoli)), body...)
+	for _, torn := range []bool{false, true} {
+		if torn {
+			compact = append(compact, 0, 0, 0)
+		}
+		dir := copyDir(t, dir)
+		if err := os.WriteFile(filepath.Join(dir, badgerLogName), compact, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if torn {
+			refuse(t, dir, live.expect, badgerLogName)
+			continue
+		}
+		s := openTest(t, Options{Dir: dir, Expect: live.expect})
+		checkState(t, s, 20, live.m)
 	}
 }

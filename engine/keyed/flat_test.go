@@ -149,7 +149,10 @@ func TestFlatBlocksAreOrdered(t *testing.T) {
 }
 
 func TestFlatWriterRefusals(t *testing.T) {
-	for _, h := range []FlatHeader{{}, {Kind: 3, At: 1}, {Kind: FlatExport, Base: 1, At: 2}, {Kind: FlatDelta, Base: 2, At: 2}, {Kind: FlatExport}} {
+	headers := []FlatHeader{
+		{}, {Kind: 3, At: 1}, {Kind: FlatExport, Base: 1, At: 2}, {Kind: FlatDelta, Base: 2, At: 2}, {Kind: FlatExport},
+	}
+	for _, h := range headers {
 		if _, err := NewFlatWriter(io.Discard, h); err == nil {
 			t.Fatalf("header %+v accepted", h)
 		}

@@ -26,7 +26,7 @@ type Row struct {
 // nobody collects here. The tail's key is family 0xff followed by the SHA-256 of the row's key: the
 // row's key itself may already have the longest length there is.
 //
-// INVARIANT: a tail has the version of its head (checked by readValue).
+// INVARIANT: a tail has the version of its head (checked by readCut; TestCutValue).
 const (
 	rowWhole byte = 1
 	rowHead  byte = 2
