@@ -19,12 +19,12 @@ type DueItem struct {
 	Kind   uint8
 }
 
-// Due is the index of what falls due when: at most one item per (kind, handle), popped in the order of (due, handle, kind)
-// whatever the order of adding. It is not state: rebuild it at open.
+// Due is the index of what falls due when: at most one item per (kind, handle), popped in the order of (due, handle,
+// kind) whatever the order of adding. It is not state: rebuild it at open.
 //
-// It is a 4-ary heap that knows the place of each item, not a timing wheel: nothing here is checkpointed, so moving items costs
-// no dirt; a deadline later than most is stored and cancelled without climbing (leases are), Next is exact, a jump of the clock
-// costs nothing, and there are no cascades to stall on.
+// It is a 4-ary heap that knows the place of each item, not a timing wheel: nothing here is checkpointed, so moving
+// items costs no dirt; a deadline later than most is stored and cancelled without climbing (leases are), Next is
+// exact, a jump of the clock costs nothing, and there are no cascades to stall on.
 //
 // INVARIANT: no item comes before its parent, and places[kind][handle] is where the item is (TestDueModel).
 type Due struct {
@@ -122,8 +122,8 @@ func (d *Due) Next() (due int64, ok bool) {
 	return d.item(dueRoot).Due, true
 }
 
-// PopDue removes items with Due <= upTo in order, at most limit of them, and gives each to emit, which may Add and Cancel; what it
-// adds at or before upTo is popped in the same call. It returns the number popped.
+// PopDue removes items with Due <= upTo in order, at most limit of them, and gives each to emit, which may Add and
+// Cancel; what it adds at or before upTo is popped in the same call. It returns the number popped.
 func (d *Due) PopDue(upTo int64, limit int, emit func(it DueItem)) int {
 	n := 0
 	for ; n < limit && d.len > 0 && d.item(dueRoot).Due <= upTo; n++ {

@@ -38,8 +38,8 @@ func checkDue(t *testing.T, d *Due) {
 	}
 }
 
-// TestDueModel adds, moves, cancels and pops beside a sorted list, with few distinct times (ties), with jumps of hours, with
-// limits, and with changes from inside emit.
+// TestDueModel adds, moves, cancels and pops beside a sorted list, with few distinct times (ties), with jumps of
+// hours, with limits, and with changes from inside emit.
 func TestDueModel(t *testing.T) {
 	const hour = 3600 * 1000000
 	d, m, rng := NewDue(), dueModel{}, rand.New(rand.NewPCG(9, 9))
@@ -84,7 +84,8 @@ func TestDueModel(t *testing.T) {
 	}
 }
 
-// popDue pops and compares item by item. From inside emit it sometimes cancels the next item or adds one that is due at once.
+// popDue pops and compares item by item. From inside emit it sometimes cancels the next item or adds one that is due
+// at once.
 func popDue(t *testing.T, d *Due, m dueModel, upTo int64, limit int, rng *rand.Rand) {
 	t.Helper()
 	want := m.sorted()
@@ -120,7 +121,8 @@ func popDue(t *testing.T, d *Due, m dueModel, upTo int64, limit int, rng *rand.R
 	}
 }
 
-// TestDueOrderIsOfTheItemsOnly: whatever the order of adding, and whatever was cancelled on the way, the order of popping is one.
+// TestDueOrderIsOfTheItemsOnly: whatever the order of adding, and whatever was cancelled on the way, the order of
+// popping is one.
 func TestDueOrderIsOfTheItemsOnly(t *testing.T) {
 	var first []DueItem
 	for seed := range uint64(5) {

@@ -19,17 +19,17 @@ const (
 	Base
 )
 
-// Emit takes one row of an image. The row is empty if the handle was freed. Its bytes are only good during the call. An error
-// ends the walk and is returned from it.
+// Emit takes one row of an image. The row is empty if the handle was freed. Its bytes are only good during the call.
+// An error ends the walk and is returned from it.
 type Emit func(h Handle, row []byte) error
 
-// Frozen is the image of a Slab or of Names at the instant of Freeze. One goroutine, any, calls Delta, then Base if the image has
-// that scope, each at most once, and Release at the end, also after an error.
+// Frozen is the image of a Slab or of Names at the instant of Freeze. One goroutine, any, calls Delta, then Base if
+// the image has that scope, each at most once, and Release at the end, also after an error.
 //
-// Protocol: a row that the image needs belongs, while untouched, to both goroutines for reading. Before apply writes such a row
-// it copies the row aside under the chunk's lock and notes that in saved; the writer, under the same lock and for 64 rows at a
-// time, takes what is noted in saved from aside and everything else from the live rows. What the last walk has passed needs
-// saving no more.
+// Protocol: a row that the image needs belongs, while untouched, to both goroutines for reading. Before apply writes
+// such a row it copies the row aside under the chunk's lock and notes that in saved; the writer, under the same lock
+// and for 64 rows at a time, takes what is noted in saved from aside and everything else from the live rows. What the
+// last walk has passed needs saving no more.
 type Frozen struct {
 	scope      Scope
 	tables     []*table
@@ -40,8 +40,8 @@ type Frozen struct {
 	asideBytes atomic.Int64
 }
 
-// frozenChunk is the part of an image that one chunk belongs to. Fields below mu are written by apply or by the writer under it;
-// saved is also read by apply without it, which alone writes it.
+// frozenChunk is the part of an image that one chunk belongs to. Fields below mu are written by apply or by the
+// writer under it; saved is also read by apply without it, which alone writes it.
 type frozenChunk struct {
 	image *Frozen
 	table *table
@@ -96,7 +96,8 @@ func freeze(scope Scope, tables ...*table) *Frozen {
 	return f
 }
 
-// keep copies a row aside if the frozen image still needs it. It runs on apply, before the row or its live bit changes.
+// keep copies a row aside if the frozen image still needs it. It runs on apply, before the row or its live bit
+// changes.
 func (t *table) keep(c *chunk, row uint32) {
 	f := c.frozen
 	if f.image.released.Load() {
@@ -126,7 +127,7 @@ func (f *frozenChunk) save(row uint32) {
 	if n%asideRows == 0 {
 		words := make([]uint64, (t.stride*asideRows+7)/8)
 		a.blocks = append(a.blocks, unsafe.Pointer(unsafe.SliceData(words)))
-		f.image.asideBytes.Add(int64(t.stride)*asideRows + 8 + asideRows*int64(unsafe.Sizeof(asideEntry{})))
+		f.image.asideBytes.Add(t.asideBlock())
 	}
 	w := row / 64
 	live := f.chunk.live[w]>>(row%64)&1 == 1
@@ -137,13 +138,18 @@ func (f *frozenChunk) save(row uint32) {
 	a.head[w] = uint32(n) + 1
 }
 
+// asideBlock is what one block of rows, with its entries, costs in bytes.
+func (t *table) asideBlock() int64 {
+	return asideRows*int64(t.stride+unsafe.Sizeof(asideEntry{})) + 8
+}
+
 func (a *aside) row(t *table, i int) unsafe.Pointer {
 	return unsafe.Add(a.blocks[i/asideRows], uintptr(i%asideRows)*t.stride)
 }
 
 // Delta emits, in handle order, the rows changed between the previous Freeze and this one, as they were at this one.
 func (f *Frozen) Delta(emit Emit) error {
-	invariants.Check(!f.deltaDone && !f.baseDone && !f.released.Load(), "slab: delta of an image walked or released before")
+	invariants.Check(!f.deltaDone && !f.baseDone && !f.released.Load(), "slab: delta of an image walked before")
 	f.deltaDone = true
 	for i := range f.chunks {
 		if err := f.chunks[i].walk(false, f.scope == Delta, emit); err != nil {
@@ -155,7 +161,7 @@ func (f *Frozen) Delta(emit Emit) error {
 
 // Base emits, in handle order, every row that was live at the freeze.
 func (f *Frozen) Base(emit Emit) error {
-	invariants.Check(f.scope == Base && !f.baseDone && !f.released.Load(), "slab: base of an image that does not have it")
+	invariants.Check(f.scope == Base && !f.baseDone && !f.released.Load(), "slab: base of an image without one")
 	f.baseDone = true
 	for i := range f.chunks {
 		if err := f.chunks[i].walk(true, true, emit); err != nil {
@@ -171,8 +177,8 @@ func (f *Frozen) Release() {
 	f.released.Store(true)
 }
 
-// Revert is Release for an image that was not stored: the rows of its delta count as dirty again. Unlike the other methods it
-// must run on the apply goroutine, and the writer must have ended.
+// Revert is Release for an image that was not stored: the rows of its delta count as dirty again. Unlike the other
+// methods it must run on the apply goroutine, and the writer must have ended.
 func (f *Frozen) Revert() {
 	invariants.Check(!f.released.Load(), "slab: revert of a released image")
 	for i := range f.chunks {
@@ -194,7 +200,8 @@ type packer struct {
 	len  [64]int
 }
 
-// walk emits the live rows (base) or the dirty ones of a chunk. After the last walk nothing of the chunk needs saving.
+// walk emits the live rows (base) or the dirty ones of a chunk. After the last walk nothing of the chunk needs
+// saving.
 func (f *frozenChunk) walk(base, last bool, emit Emit) error {
 	p := &packer{data: make([]byte, 64*f.table.imageMax)}
 	for w := 0; w < chunkWords; w++ {
@@ -227,8 +234,7 @@ func (f *frozenChunk) walk(base, last bool, emit Emit) error {
 // dropAside frees the copied rows of a chunk that is written; saved stays, apply reads it.
 func (f *frozenChunk) dropAside() {
 	if a := f.aside; a != nil {
-		blocks := int64(len(a.blocks))
-		f.image.asideBytes.Add(-blocks * (int64(f.table.stride)*asideRows + 8 + asideRows*int64(unsafe.Sizeof(asideEntry{}))))
+		f.image.asideBytes.Add(-int64(len(a.blocks)) * f.table.asideBlock())
 		a.blocks, a.entries = nil, nil
 	}
 }
@@ -257,11 +263,11 @@ func (f *frozenChunk) pack(p *packer, w int, base, last bool) uint64 {
 	if !base {
 		rows = f.dirty.words[w]
 	}
-	clear(p.data)
 	for m := rows; m != 0; m &= m - 1 {
 		i := bits.TrailingZeros64(m)
 		bit := m & -m
 		dst := p.data[i*f.table.imageMax:][:f.table.imageMax]
+		clear(dst)
 		switch {
 		case live&bit == 0:
 			p.len[i] = 0

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestSlabFreezeRace lets a writer pack on its own goroutine while apply changes rows as fast as it can: run it with -race. The
-// image must be that of the freeze, byte for byte.
+// TestSlabFreezeRace lets a writer pack on its own goroutine while apply changes rows as fast as it can: run it with
+// -race. The image must be that of the freeze, byte for byte.
 func TestSlabFreezeRace(t *testing.T) {
 	m := newSlabModel(11)
 	for range 30000 {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// checkIndex walks every chain: slots filled from the front, overflow buckets with at least two rows, every row in the bucket
-// that its tag says, and as many as counted.
+// checkIndex walks every chain: slots filled from the front, overflow buckets with at least two rows, every row in
+// the bucket that its tag says, and as many as counted.
 func checkIndex(t *testing.T, x *Index) {
 	t.Helper()
 	rows := 0
@@ -43,8 +43,8 @@ func checkIndex(t *testing.T, x *Index) {
 	}
 }
 
-// TestIndexModel inserts, finds and deletes beside a map, with good hashes, with hashes of which only 9 bits differ (long chains)
-// and with one hash for all.
+// TestIndexModel inserts, finds and deletes beside a map, with good hashes, with hashes of which only 9 bits differ
+// (long chains) and with one hash for all.
 func TestIndexModel(t *testing.T) {
 	for name, hash := range map[string]func(x *Index, key uint64) uint64{
 		"good": func(x *Index, key uint64) uint64 { return x.Hash(binary.LittleEndian.AppendUint64(nil, key)) },
@@ -61,7 +61,12 @@ func TestIndexModel(t *testing.T) {
 			}
 			for step := range steps {
 				key := rng.Uint64N(space)
-				got := x.Find(hash(x, key), func(h Handle) bool { return keys[h] == key && byKey[key] == h })
+				got := x.Find(hash(x, key), func(h Handle) bool {
+					if _, ok := keys[h]; !ok {
+						t.Fatalf("match asked about %#x, which is not there", h)
+					}
+					return keys[h] == key
+				})
 				if got != byKey[key] {
 					t.Fatalf("key %d: found %d, want %d", key, got, byKey[key])
 				}
@@ -100,7 +105,8 @@ func TestIndexRefuses(t *testing.T) {
 	mustBreak(t, "insert of none", func() { x.Insert(1, 0) })
 	mustBreak(t, "insert above HandleMax", func() { x.Insert(1, HandleMax+1) })
 	x.Insert(1<<32, HandleMax)
-	if x.Find(1<<32, func(Handle) bool { return true }) != HandleMax || x.Delete(1<<32, 5) || x.Delete(2<<32, HandleMax) {
+	found := x.Find(1<<32, func(Handle) bool { return true })
+	if found != HandleMax || x.Delete(1<<32, 5) || x.Delete(2<<32, HandleMax) {
 		t.Error("the highest handle is not kept")
 	}
 }

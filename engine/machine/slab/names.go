@@ -28,9 +28,9 @@ var (
 	ErrNamesFull = errors.New("slab: no room for names of this length")
 )
 
-// Names is an arena of byte strings. A name lies in a cell of its size class: two bytes of length, the bytes, zeros up to a
-// multiple of eight; a freed cell serves the next name of its class. References are handed out like the handles of a Slab,
-// lowest first, so that they depend on nothing but the names held.
+// Names is an arena of byte strings. A name lies in a cell of its size class: two bytes of length, the bytes, zeros
+// up to a multiple of eight; a freed cell serves the next name of its class. References are handed out like the
+// handles of a Slab, lowest first, so that they depend on nothing but the names held.
 //
 //	cell    0        2              2+n      8k
 //	        | n: u16 | n bytes      | zeros  |
@@ -56,7 +56,8 @@ func (n *Names) class(c int) *table {
 
 func classOf(nameBytes int) int { return (nameBytes + nameHeader + nameCell - 1) / nameCell }
 
-// Put copies a name, which may be empty, into the arena. It does not look for an equal one. Errors: ErrNameTooLong, ErrNamesFull.
+// Put copies a name, which may be empty, into the arena. It does not look for an equal one. Errors: ErrNameTooLong,
+// ErrNamesFull.
 func (n *Names) Put(name []byte) (Ref, error) {
 	if len(name) > NameBytesMax {
 		return 0, ErrNameTooLong
@@ -73,7 +74,8 @@ func (n *Names) Put(name []byte) (Ref, error) {
 	return Ref(t.base | h), nil
 }
 
-// Get returns a live name. The slice is the arena's own: it must not be changed, and it is good until the name is freed.
+// Get returns a live name; for any other reference the result is undefined and may be a panic. The slice is the
+// arena's own: it must not be changed, and it is good until the name is freed.
 func (n *Names) Get(r Ref) []byte {
 	t := n.classes[r>>refClassBits]
 	cell := t.bytesAt(t.row(Handle(r % refCells)))
@@ -96,7 +98,8 @@ func (n *Names) Live(r Ref) bool {
 // Len returns the number of names held.
 func (n *Names) Len() int { return n.live }
 
-// Mark is Slab.Mark; handles are references, and a row is the cell without its zeros: length and bytes, never empty unless freed.
+// Mark is Slab.Mark; handles are references, and a row is the cell without its zeros: length and bytes, never empty
+// unless freed.
 func (n *Names) Mark(emit func(h Handle, row []byte)) {
 	for _, t := range n.classes {
 		if t != nil {

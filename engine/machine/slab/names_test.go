@@ -87,8 +87,8 @@ func (m *namesModel) check(t *testing.T) {
 	}
 }
 
-// TestNamesModel drives names of all lengths beside a map, with digests and images taken while names come and go, and a second
-// arena fed with the images, which must give out the same references afterwards.
+// TestNamesModel drives names of all lengths beside a map, with digests and images taken while names come and go, and
+// a second arena fed with the images, which must give out the same references afterwards.
 func TestNamesModel(t *testing.T) {
 	m := newNamesModel(1)
 	replica := NewNames()
@@ -188,7 +188,35 @@ func TestNamesLengths(t *testing.T) {
 	mustBreak(t, "free twice", func() { n.Free(refs[30]) })
 }
 
-// TestNamesOverhead holds the cost of names of mixed lengths to the promise: under seven bytes each on top of their bytes.
+// TestNamesLoadRefuses: rows that do not fit their reference; and a row loaded over a longer one leaves nothing of
+// it.
+func TestNamesLoadRefuses(t *testing.T) {
+	n := NewNames()
+	for _, bad := range []struct {
+		h   Handle
+		row string
+	}{
+		{0, cell("")}, {1, cell("a")}, {1 << refClassBits, cell("a")}, {2<<refClassBits | 1, cell("a")},
+		{1<<refClassBits | 1, cell("abcdefg")}, {1<<refClassBits | 1, cell("abc")[:4]}, {1<<refClassBits | 1, "\x01"},
+		{58<<refClassBits | 1, cell(string(make([]byte, 455)))}, {58<<refClassBits | 1, ""},
+	} {
+		if err := n.Load(bad.h, []byte(bad.row)); err == nil || n.Len() != 0 {
+			t.Errorf("load of %q into %#x: no error", bad.row, bad.h)
+		}
+	}
+	const h = 1<<refClassBits | 5
+	for _, name := range []string{"abcdef", "", "x"} {
+		if err := n.Load(h, []byte(cell(name))); err != nil || string(n.Get(h)) != name || n.Len() != 1 {
+			t.Fatalf("load of %q: %q, %v", name, n.Get(h), err)
+		}
+	}
+	if memory := n.classes[1].bytesAt(n.classes[1].row(5)); string(memory) != "\x01\x00x\x00\x00\x00\x00\x00" {
+		t.Errorf("the cell holds %q", memory)
+	}
+}
+
+// TestNamesOverhead holds the cost of names of mixed lengths to the promise: under seven bytes each on top of their
+// bytes.
 func TestNamesOverhead(t *testing.T) {
 	n, rng := NewNames(), rand.New(rand.NewPCG(1, 1))
 	total := int64(0)

@@ -20,8 +20,8 @@ const (
 	idHandle = uint64(1)<<31 - 1 // row numbers modulo this, plus 1, are handles of the index
 )
 
-// ID is one message id that a caller gave, with where it went. Hash is the keyed hash of the transactionId. Index, Ordinal and W
-// are place and time of the entry that stored the message: ids of one Index have one W.
+// ID is one message id that a caller gave, with where it went. Hash is the keyed hash of the transactionId. Index,
+// Ordinal and W are place and time of the entry that stored the message: ids of one Index have one W.
 type ID struct {
 	PID     uint64
 	Hash    [16]byte
@@ -31,12 +31,12 @@ type ID struct {
 	W       int64
 }
 
-// RecentIDs is the exact table of the ids of the last eight closed chunks and the open one. Every push with an id asks it. It is
-// not part of any digest; at open it is loaded chunk by chunk, oldest first.
+// RecentIDs is the exact table of the ids of the last eight closed chunks and the open one. Every push with an id
+// asks it. It is not part of any digest; at open it is loaded chunk by chunk, oldest first.
 //
-// Rows lie in chunks, in the order of adding, 40 bytes each; one index over all of them holds their numbers. Closing a chunk
-// drops the oldest one as a whole: its slots stay in the index, are recognised as dead by their number, and are taken by later
-// rows, so that no push pays for expiry.
+// Rows lie in chunks, in the order of adding, 40 bytes each; one index over all of them holds their numbers. Closing
+// a chunk drops the oldest one as a whole: its slots stay in the index, are recognised as dead by their number, and
+// are taken by later rows, so that no push pays for expiry.
 //
 // INVARIANT: of several rows with one key the index holds the newest, which decides (TestRecentIDsModel).
 type RecentIDs struct {
@@ -53,7 +53,8 @@ type idWindow struct {
 	indexed int // rows of the chunk that the index holds
 }
 
-// IDChunk is the ids of one chunk. A closed one never changes: one goroutine, any, may read it, also after it was dropped.
+// IDChunk is the ids of one chunk. A closed one never changes: one goroutine, any, may read it, also after it was
+// dropped.
 type IDChunk struct {
 	mark   uint64
 	first  uint64 // number of row 0
@@ -130,8 +131,9 @@ func halves(hash *[16]byte) (lo, hi uint64) {
 	return binary.LittleEndian.Uint64(hash[:8]), binary.LittleEndian.Uint64(hash[8:])
 }
 
-// Warm reads ahead for the Finds and Adds of a batch of ids, of which only PID and Hash are looked at: their cache misses then
-// overlap instead of following one another, which halves the cost from about eight ids on. It changes no answer.
+// Warm reads ahead for the Finds and Adds of a batch of ids, of which only PID and Hash are looked at: their cache
+// misses then overlap instead of following one another, which halves the cost from about eight ids on. It changes no
+// answer.
 func (r *RecentIDs) Warm(ids []ID) {
 	sum := uint64(0)
 	for i := range ids {
@@ -153,7 +155,8 @@ func (r *RecentIDs) Find(pid uint64, hash [16]byte) (ID, bool) {
 	return c.id(int(n - c.first)), true
 }
 
-// Add puts a row into the open chunk. It is the newest of its key from now on. Rows come in the order of their entries.
+// Add puts a row into the open chunk. It is the newest of its key from now on. Rows come in the order of their
+// entries.
 func (r *RecentIDs) Add(id ID) {
 	invariants.Check(r.next-r.oldest < idHandle, "slab: two thousand million recent ids")
 	n := r.next
@@ -181,12 +184,13 @@ func (c *IDChunk) add(id ID) {
 		c.blocks = append(c.blocks, new([idBlock]idRow))
 	}
 	lo, hi := halves(&id.Hash)
-	*c.row(c.len) = idRow{pid: id.PID, lo: lo, hi: hi, offset: id.Offset, place: uint32(len(c.places) - 1), ordinal: id.Ordinal}
+	place := uint32(len(c.places) - 1)
+	*c.row(c.len) = idRow{pid: id.PID, lo: lo, hi: hi, offset: id.Offset, place: place, ordinal: id.Ordinal}
 	c.len++
 }
 
-// Close ends the open chunk under the number of its mark, begins the next and, if more than RecentChunks are closed, drops the
-// oldest, all in constant time. It returns the closed chunk for the writer of its id run.
+// Close ends the open chunk under the number of its mark, begins the next and, if more than RecentChunks are closed,
+// drops the oldest, all in constant time. It returns the closed chunk for the writer of its id run.
 func (r *RecentIDs) Close(mark uint64) *IDChunk {
 	closed := r.window[len(r.window)-1].chunk
 	closed.mark = mark
@@ -199,8 +203,8 @@ func (r *RecentIDs) Close(mark uint64) *IDChunk {
 	return closed
 }
 
-// LoadChunk adds the rows of a stored chunk, in any order, and closes it. Load the chunks in the order of their marks, before any
-// Add. It sorts the slice.
+// LoadChunk adds the rows of a stored chunk, in any order, and closes it. Load the chunks in the order of their
+// marks, before any Add. It sorts the slice.
 func (r *RecentIDs) LoadChunk(mark uint64, rows []ID) {
 	slices.SortFunc(rows, func(a, b ID) int {
 		return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(a.Ordinal, b.Ordinal))
@@ -226,8 +230,8 @@ func (c *IDChunk) Mark() uint64 { return c.mark }
 // Len returns the number of rows.
 func (c *IDChunk) Len() int { return c.len }
 
-// Sorted gives every row to emit in the order of (Hash, PID, Index, Ordinal); the hash comes first because it is spread evenly.
-// An error ends the walk and is returned.
+// Sorted gives every row to emit in the order of (Hash, PID, Index, Ordinal); the hash comes first because it is
+// spread evenly. An error ends the walk and is returned.
 func (c *IDChunk) Sorted(emit func(id ID) error) error {
 	order := make([]uint32, c.len)
 	for i := range order {

@@ -30,8 +30,9 @@ func checkOrder(a, b ID) error {
 	return nil
 }
 
-// TestRecentIDsModel adds keys, some again and again, beside a map per chunk, and closes chunks of very different sizes. The rows'
-// numbers start close to where they wrap. A second table loaded from the closed chunks must answer the same.
+// TestRecentIDsModel adds keys, some again and again, beside a map per chunk, and closes chunks of very different
+// sizes. The rows' numbers start close to where they wrap. A second table loaded from the closed chunks must answer
+// the same.
 func TestRecentIDsModel(t *testing.T) {
 	r, rng := NewRecentIDs(4), rand.New(rand.NewPCG(8, 8))
 	r.oldest, r.next = 3*idHandle-20000, 3*idHandle-20000
@@ -123,7 +124,45 @@ func checkLoaded(t *testing.T, r *RecentIDs, chunks []map[idKey]ID, lookup func(
 	}
 }
 
-// TestRecentIDsMemory: closing chunk after chunk of equal size, the table does not grow, though nothing is ever deleted from it.
+// TestRecentIDsCompareWholeKeys looks for keys that differ in one part only and fall on one slot tag, and tells them
+// apart.
+func TestRecentIDsCompareWholeKeys(t *testing.T) {
+	for name, vary := range map[string]func(id *ID, n uint64){
+		"pid":        func(id *ID, n uint64) { id.PID = n },
+		"first half": func(id *ID, n uint64) { binary.LittleEndian.PutUint64(id.Hash[:], n) },
+		"last half":  func(id *ID, n uint64) { binary.LittleEndian.PutUint64(id.Hash[8:], n) },
+	} {
+		r := NewRecentIDs(6)
+		seen := map[uint32]uint64{}
+		for n := uint64(1); ; n++ {
+			if n == 2_000_000 {
+				t.Fatalf("%s: no two keys on one tag", name)
+			}
+			var a, b ID
+			vary(&b, n)
+			lo, hi := halves(&b.Hash)
+			tag := tagOf(r.hash(b.PID, lo, hi))
+			other, ok := seen[tag]
+			if seen[tag] = n; !ok {
+				continue
+			}
+			vary(&a, other)
+			a.Offset, b.Offset = 1, 2
+			r.Add(a)
+			if _, ok := r.Find(b.PID, b.Hash); ok {
+				t.Errorf("%s: another key was found", name)
+			}
+			r.Add(b)
+			if got, ok := r.Find(a.PID, a.Hash); !ok || got != a {
+				t.Errorf("%s: found %+v (%v), want %+v", name, got, ok, a)
+			}
+			break
+		}
+	}
+}
+
+// TestRecentIDsMemory: closing chunk after chunk of equal size, the table does not grow, though nothing is ever
+// deleted from it.
 func TestRecentIDsMemory(t *testing.T) {
 	r := NewRecentIDs(4)
 	var settled int64

@@ -9,10 +9,11 @@ import (
 
 const ringBlock = 64 // events per block
 
-// Ring is a journal: events at positions that start at 1 and only rise, of which the oldest are dropped. It holds [Start, End);
-// End is the position that the next event will get. T must not contain pointers.
+// Ring is a journal: events at positions that start at 1 and only rise, of which the oldest are dropped. It holds
+// [Start, End); End is the position that the next event will get. T must not contain pointers.
 //
-// Events never change once appended and blocks are never used twice, so an image is a list of blocks and needs no copying.
+// Events never change once appended and blocks are never used twice, so an image is a list of blocks and needs no
+// copying.
 type Ring[T any] struct {
 	codec  Codec[T]
 	start  uint64
@@ -44,8 +45,8 @@ func (r *Ring[T]) At(pos uint64) *T {
 	return &r.blocks[pos/ringBlock-r.first][pos%ringBlock]
 }
 
-// Append adds an event, drops the oldest beyond limit (at least 1), and returns the event's position. The limit is the caller's
-// to compute from the state each time; the ring does not remember it.
+// Append adds an event, drops the oldest beyond limit (at least 1), and returns the event's position. The limit is
+// the caller's to compute from the state each time; the ring does not remember it.
 func (r *Ring[T]) Append(ev T, limit uint64) uint64 {
 	r.push(ev)
 	if n := r.Len(); n > max(limit, 1) {
@@ -78,7 +79,8 @@ func (r *Ring[T]) DropBefore(pos uint64) {
 	r.first += drop
 }
 
-// RingImage is a Ring at the instant of Freeze. One goroutine, any, may read it while the ring goes on; it needs no release.
+// RingImage is a Ring at the instant of Freeze. One goroutine, any, may read it while the ring goes on; it needs no
+// release.
 type RingImage[T any] struct {
 	scope  Scope
 	codec  Codec[T]
@@ -89,7 +91,8 @@ type RingImage[T any] struct {
 	first  uint64
 }
 
-// Freeze takes an image: with scope Delta of what was appended since the previous Freeze, with scope Base of everything.
+// Freeze takes an image: with scope Delta of what was appended since the previous Freeze, with scope Base of
+// everything.
 func (r *Ring[T]) Freeze(scope Scope) RingImage[T] {
 	from := max(r.frozen, r.start)
 	r.frozen = r.end
@@ -131,8 +134,8 @@ func (i *RingImage[T]) walk(from uint64, emit func(pos uint64, row []byte) error
 	return nil
 }
 
-// Load puts an event of an image in place: first those of the base, then of each delta in order. A gap after what is held means
-// that everything before the gap was dropped.
+// Load puts an event of an image in place: first those of the base, then of each delta in order. A gap after what is
+// held means that everything before the gap was dropped.
 func (r *Ring[T]) Load(pos uint64, row []byte) error {
 	if len(row) != r.codec.Size {
 		return fmt.Errorf("slab: load ring event %d: %d bytes, want %d", pos, len(row), r.codec.Size)

@@ -29,7 +29,9 @@ func checkEvent(pos uint64, row []byte) error {
 	return nil
 }
 
-func loadRing(t *testing.T, r *Ring[event], walk func(func(uint64, []byte) error) error, image *RingImage[event]) (n int) {
+type ringWalk func(emit func(pos uint64, row []byte) error) error
+
+func loadRing(t *testing.T, r *Ring[event], walk ringWalk, image *RingImage[event]) (n int) {
 	t.Helper()
 	err := walk(func(pos uint64, row []byte) error {
 		n++
@@ -59,8 +61,8 @@ func sameRing(t *testing.T, a, b *Ring[event]) {
 	}
 }
 
-// TestRingModel appends with limits that rise and fall and drops by hand, beside a slice; one replica follows by deltas from the
-// start, another begins anew from each base.
+// TestRingModel appends with limits that rise and fall and drops by hand, beside a slice; one replica follows by
+// deltas from the start, another begins anew from each base.
 func TestRingModel(t *testing.T) {
 	r, follower, rng := NewRing(eventCodec), NewRing(eventCodec), rand.New(rand.NewPCG(5, 5))
 	var all []event // all[i] has position i+1
@@ -122,7 +124,8 @@ func TestRingRefuses(t *testing.T) {
 	r.Append(event{PID: 101}, 500)
 	delta = r.Freeze(Delta)
 	mustBreak(t, "base of a delta", func() { _ = delta.Base(func(uint64, []byte) error { return nil }) })
-	if r.Load(101, make([]byte, 16)) == nil || r.Load(102, make([]byte, 15)) == nil || r.Load(^uint64(0), make([]byte, 16)) == nil {
+	row := make([]byte, 16)
+	if r.Load(101, row) == nil || r.Load(102, row[1:]) == nil || r.Load(^uint64(0), row) == nil {
 		t.Error("a bad event was loaded")
 	}
 	for _, bad := range [][2]uint64{{0, 102}, {102, 101}, {91, 101}, {91, 103}, {5, 102}} {

@@ -156,7 +156,8 @@ func (m *slabModel) snapshot() (delta, base map[Handle]string) {
 	return delta, base
 }
 
-// collect returns an Emit that stores rows and insists on handle order, and the map it fills. then runs after each row.
+// collect returns an Emit that stores rows and insists on handle order, and the map it fills. then runs after each
+// row.
 func collect(t *testing.T, then func()) (Emit, map[Handle]string) {
 	got := map[Handle]string{}
 	last := Handle(0)
@@ -192,16 +193,16 @@ func loadAll(t *testing.T, load func(h Handle, row []byte) error, rows map[Handl
 	}
 }
 
-// TestSlabModel drives a slab over a chunk boundary beside a map, with digests and checkpoints in between. Apply goes on inside
-// the emit callback, that is between any two rows that the writer takes: the images must be those of the freeze. A second slab
-// fed with the images must end up the same, byte for byte and handle for handle.
+// TestSlabModel drives a slab over a chunk boundary beside a map, with digests and checkpoints in between. Apply goes
+// on inside the emit callback, that is between any two rows that the writer takes: the images must be those of the
+// freeze. A second slab fed with the images must end up the same, byte for byte and handle for handle.
 func TestSlabModel(t *testing.T) {
 	m := newSlabModel(1)
 	replica := New(partCodec)
 	for range chunkRows + 500 {
 		m.alloc(t)
 	}
-	for round := range 8 {
+	for round := range 6 {
 		growing := []float64{0.5, 0.2, 0.8}[round%3]
 		for range 3000 {
 			m.step(t, growing)
@@ -273,7 +274,8 @@ func compareImages(t *testing.T, s *Slab[part], base map[Handle]string) {
 	same(t, "loaded image", got, base)
 }
 
-// TestSlabReplayFromTwoImages: replay of the same commands from an older and from a newer image ends in the same bytes.
+// TestSlabReplayFromTwoImages: replay of the same commands from an older and from a newer image ends in the same
+// bytes.
 func TestSlabReplayFromTwoImages(t *testing.T) {
 	run := func(s *Slab[part], from, to int) {
 		for i := from; i < to; i++ {

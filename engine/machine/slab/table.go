@@ -13,16 +13,16 @@ const (
 	chunkRows  = 1 << chunkShift
 	chunkWords = chunkRows / 64
 
-	// A chunk allocates its rows in at most blocksMax blocks, each of about blockBytes, so that a nearly empty table is small and
-	// no single Alloc pays for megabytes of fresh memory.
+	// A chunk allocates its rows in at most blocksMax blocks, each of about blockBytes, so that a nearly empty table
+	// is small and no single Alloc pays for megabytes of fresh memory.
 	blocksMax     = 256
 	blockBytes    = 64 << 10
 	blockShiftMin = 8
 	blockShiftMax = 12
 )
 
-// table is what Slab and Names share: rows of stride raw bytes in chunks of 65,536, their live set, their two dirty sets, and
-// the copying aside of rows that a frozen image still needs. Rows never move.
+// table is what Slab and Names share: rows of stride raw bytes in chunks of 65,536, their live set, their two dirty
+// sets, and the copying aside of rows that a frozen image still needs. Rows never move.
 //
 // INVARIANT: a row that is not live is all zero (Free clears it; TestSlabFreedRowsAreZero).
 // INVARIANT: row 0 of chunk 0 is taken for ever and never emitted: handle 0 means none (TestSlabModel).
