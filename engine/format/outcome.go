@@ -6,7 +6,7 @@ import "encoding/binary"
 // it: where each frame was stored. It is a pure function of the log, equal on all replicas.
 //
 // Body: | version u8 | 0 | 0 0 | frames before u64 | last index u64 | entries |; the record head's
-// index is the first of the range. Entries of the range that decided nothing are absent; the others are
+// index is the first of the range, its term the term of all entries in it. Entries of the range that decided nothing are absent; the others are
 // | distance from the entry before, uvarint | length, uvarint | canonical outcome |.
 const (
 	// OutcomeVersion is the version byte of outcome records.
@@ -104,6 +104,10 @@ func appendFrameOutcome(dst []byte, a *AppendResult) []byte {
 // OutcomeBuilder collects the outcomes of consecutive entries into the body of one record. Reset keeps
 // its capacity.
 type OutcomeBuilder struct {
+	// Term is the raft term of every entry in the range; it goes into the record's head. A new term starts
+	// a new record: so an outcome never meets an entry that was overwritten.
+	Term Term
+
 	first, last, newest Index
 	body                []byte
 	scratch             []byte
@@ -147,7 +151,7 @@ func (b *OutcomeBuilder) Size() int { return len(b.body) }
 func (b *OutcomeBuilder) Record(g RaftGroup, r Replica) (RecordHead, []byte) {
 	binary.LittleEndian.PutUint64(b.body[12:], uint64(b.last))
 	return RecordHead{
-		Kind: RecordOutcome, Group: g, Replica: r, Index: b.first,
+		Kind: RecordOutcome, Group: g, Replica: r, Index: b.first, Term: b.Term,
 		Length: uint32(len(b.body)), Covered: uint32(len(b.body)),
 	}, b.body
 }
@@ -155,6 +159,8 @@ func (b *OutcomeBuilder) Record(g RaftGroup, r Replica) (RecordHead, []byte) {
 // OutcomeReader walks the entries of an outcome record that decided something.
 type OutcomeReader struct {
 	First, Last Index
+	// Term is that of all entries in the range.
+	Term Term
 	// FramesBefore is the number of frames the raft group had stored before First.
 	FramesBefore uint64
 
@@ -172,7 +178,7 @@ func ParseOutcome(h *RecordHead, body []byte) (r OutcomeReader, err error) {
 	}
 	le := binary.LittleEndian
 	r = OutcomeReader{
-		First: h.Index, Last: Index(le.Uint64(body[12:])), FramesBefore: le.Uint64(body[4:]),
+		First: h.Index, Term: h.Term, Last: Index(le.Uint64(body[12:])), FramesBefore: le.Uint64(body[4:]),
 		d: decoder{b: body, pos: outcomeFixed}, index: h.Index - 1,
 	}
 	if r.First == 0 || r.Last < r.First {

@@ -53,6 +53,7 @@ func TestOutcomeGivesBackResults(t *testing.T) {
 		g := newGen(seed)
 		first := Index(1 + g.u64()>>2)
 		before := g.u64()
+		b.Term = Term(seed)
 		b.Begin(first, before)
 		want := map[Index][]FrameOutcome{}
 		refused := map[Index]bool{}
@@ -68,7 +69,8 @@ func TestOutcomeGivesBackResults(t *testing.T) {
 		}
 		h, body := b.Record(5, 1)
 		r, err := ParseOutcome(&h, body)
-		if err != nil || r.First != first || r.Last != first+Index(n)-1 || r.FramesBefore != before {
+		if err != nil || r.First != first || r.Last != first+Index(n)-1 || r.FramesBefore != before ||
+			r.Term != Term(seed) {
 			t.Fatalf("seed %d: %+v %v", seed, r, err)
 		}
 		var o EntryOutcome
