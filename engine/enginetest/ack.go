@@ -46,9 +46,7 @@ func (s *state) acks(r *request, ops []engine.Op, res []engine.Result) {
 			continue
 		}
 		k := ackKey{a.Partition, groupName(a.Group), a.Lease, a.Unfenced}
-		if k.unfenced {
-			k.lease = ""
-		}
+		k.unfenced = k.unfenced && k.lease == ""
 		if byKey[k] == nil {
 			order = append(order, k)
 		}
@@ -110,7 +108,7 @@ func (s *state) ackKey(r *request, k ackKey, at []int, ops []engine.Op, res []en
 // repeated answers an ack that already applied and released its lease as it was answered then.
 func (s *state) repeated(c *cursor, k ackKey, at []int, ops []engine.Op, res []engine.Result) bool {
 	m := c.repeat
-	if m == nil || k.unfenced || c.lease != nil || !strings.EqualFold(m.lease, k.lease) || s.t >= m.until ||
+	if m == nil || k.unfenced || !strings.EqualFold(m.lease, k.lease) || s.t >= m.until ||
 		len(at) != len(m.acks) {
 		return false
 	}
@@ -134,10 +132,7 @@ func sameAck(a, b engine.Ack) bool {
 // cursor (S-ack-9, S-ack-10) or nowhere in what was leased (S-ack-11).
 func (s *state) resolve(r *request, g *group, p *part, k ackKey, at []int, ops []engine.Op, res []engine.Result) []signal {
 	c := g.cursor(p)
-	bound := p.end()
-	if !k.unfenced {
-		bound = c.lease.end
-	}
+	bound := c.bound()
 	if r.named == nil {
 		r.named = map[*group]map[*part]map[format.Offset]bool{}
 	}
@@ -194,9 +189,10 @@ func (p *part) resolve(a *engine.Ack, next format.Offset, named map[format.Offse
 	return all[len(all)-1], true
 }
 
-// settle moves the cursor. Walking up from it, whatever is completed, or below a signal and not
-// mentioned, is passed; dlq files and passes; the first failed or retry stops the walk and gives the
-// lease back (S-ack-2, 5, 6, 7, 8).
+// settle moves the cursor. Whatever is completed below the lowest nack, or below a signal and not
+// mentioned, is passed. The lowest nack ends the walk and the lease: failed with budget left and
+// retry leave the cursor in front of it, dlq and failed with the budget spent file what they name and
+// pass it (S-ack-2, 5 to 8; S-dlq-3 to 6). Completed messages above it come again.
 func (s *state) settle(g *group, p *part, sigs []signal, res []engine.Result) {
 	c := g.cursor(p)
 	lease := s.live(c)
@@ -212,41 +208,29 @@ func (s *state) settle(g *group, p *part, sigs []signal, res []engine.Result) {
 		}
 	}
 	slices.Sort(offsets)
-	before, stopped := c.next, false
+	nacked := false
 	filed := map[format.Offset]bool{}
-	for n := 0; n < len(offsets) && !stopped; n++ {
-		o := offsets[n]
-		sig := strongest[o]
-		s.pass(c, o)
-		switch sig.ack.Status {
-		case format.AckCompleted:
+	for n, o := range offsets {
+		if strongest[o].ack.Status == format.AckCompleted {
 			s.pass(c, o+1)
-		case format.AckDLQ:
-			s.file(g, p, o, reasonFor(o, sigs))
-			filed[o] = true
-			s.pass(c, o+1)
-			c.retries = 0
-		case format.AckFailed:
-			stopped = true
-			s.failed(g, p, c, offsets[n:], strongest, sigs, filed)
-		case format.AckRetry:
-			stopped = true
-			c.backoff = s.backoff(p, sig.ack)
+			continue
 		}
+		nacked = true
+		s.pass(c, o)
+		s.nack(g, p, offsets[n:], strongest, sigs, filed)
+		break
 	}
-	released := false
+	released := lease != nil && (nacked || c.next >= lease.end)
 	if lease != nil {
 		lease.acked = true
-		if stopped || c.next >= lease.end {
-			released, c.lease = true, nil
-		}
 	}
-	if c.last != nil && c.next >= c.last.end && !stopped {
-		c.retries = 0 // the batch is complete
+	if released {
+		c.lease = nil
 	}
-	if c.next != before {
-		c.lastAck = s.w
+	if !nacked && c.next >= c.bound() {
+		c.retries, c.attempts, c.backoff = 0, 0, 0 // the batch is complete
 	}
+	c.lastAck = s.w
 	for _, sig := range sigs {
 		res[sig.at].Ack.Released = released
 		res[sig.at].Ack.Filed = filed[sig.offset]
@@ -265,31 +249,35 @@ func (s *state) pass(c *cursor, to format.Offset) {
 	}
 }
 
-// failed charges the budget, or with the budget spent files the head (S-dlq-3 to 5); with the queue's
-// dlqScope the nacked messages that follow it without a gap as well (S-dlq-12).
-func (s *state) failed(g *group, p *part, c *cursor, from []format.Offset, strongest map[format.Offset]signal,
+// nack carries out the lowest nack. failed charges the budget, or with the budget spent files the
+// head; with the queue's dlqScope, and for dlq always, the messages that follow it without a gap and
+// with the same status go the same way (S-dlq-12).
+func (s *state) nack(g *group, p *part, from []format.Offset, strongest map[format.Offset]signal,
 	sigs []signal, filed map[format.Offset]bool) {
-	sig := strongest[from[0]]
+	c := g.cursor(p)
+	head := strongest[from[0]].ack
 	opts := &p.q.opts
-	if c.retries < opts.RetryLimit {
-		c.retries++
-		c.backoff = s.backoff(p, sig.ack)
+	if head.Status == format.AckRetry || head.Status == format.AckFailed && c.retries < opts.RetryLimit {
+		if head.Status == format.AckFailed {
+			c.retries++
+		}
+		c.backoff = s.backoff(p, head)
 		return
 	}
 	for _, o := range from {
-		if o != c.next || strongest[o].ack.Status < format.AckFailed {
+		if o != c.next || strongest[o].ack.Status != head.Status {
 			break
 		}
-		if opts.DeadLetterQueue || opts.DLQAfterMaxRetries {
+		if head.Status == format.AckDLQ || opts.DeadLetterQueue || opts.DLQAfterMaxRetries {
 			s.file(g, p, o, reasonFor(o, sigs))
 			filed[o] = true
 		}
 		s.pass(c, o+1)
-		if !opts.DLQScopeBatch {
+		if head.Status == format.AckFailed && !opts.DLQScopeBatch {
 			break
 		}
 	}
-	c.retries, c.attempts = 0, 0
+	c.retries, c.attempts, c.backoff = 0, 0, 0
 }
 
 // backoff is until when a nacked head is held back: what the ack asks for, else the queue's
@@ -366,18 +354,45 @@ func (s *state) extend(r *request, op *engine.Extend) engine.Result {
 // release hands back what a lease holds untouched, not counted as a delivery (S-pop-12).
 func (s *state) release(t format.Tenant, op *engine.Release) engine.Result {
 	var res engine.Result
+	if _, ok := format.ParseUUID(op.Lease); !ok {
+		return engine.Result{Err: fail(engine.CodeLeaseInvalid, "invalid or expired lease")}
+	}
+	partial := false
 	s.eachLease(t, op.Lease, func(_ *group, p *part, c *cursor) {
-		if op.Partition != 0 && op.Partition != p.id || c.lease.acked {
+		if op.Partition != 0 && op.Partition != p.id {
 			return
 		}
-		c.attempts--
-		c.ready, c.exact = c.lease.ready, false
-		c.lease = nil
+		if c.lease.acked {
+			partial = true
+			return
+		}
+		s.handBack(c)
 		res.Rows++
-		s.stats.HandedBack++
 	})
 	s.refreshAll()
+	if partial {
+		return engine.Result{Err: fail(engine.CodeLeaseInvalid, "part of the lease is acked already")}
+	}
 	return res
+}
+
+// handBack undoes a claim. The last one of a head leaves no trace of having been leased.
+func (s *state) handBack(c *cursor) {
+	c.ready, c.exact = c.lease.ready, false
+	c.lease = nil
+	if c.attempts--; c.attempts == 0 {
+		c.last = nil
+	}
+	s.stats.HandedBack++
+}
+
+// bound is one past the last offset an ack may name: the end of what was leased last, also when that
+// lease is over, else the cursor (S-ack-11).
+func (c *cursor) bound() format.Offset {
+	if c.last == nil {
+		return c.next
+	}
+	return max(c.next, c.last.end)
 }
 
 // eachLease visits the live rows of a lease of a tenant.

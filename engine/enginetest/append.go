@@ -8,8 +8,7 @@ import (
 	"queen/engine/format"
 )
 
-// maxCommand bounds the messages of one partition in one call (S-push-13), maxPushIDs one id
-// (S-id-17).
+// maxCommand bounds the messages of one partition in one call (S-push-13).
 const maxCommand = 96 << 20
 
 func fail(code engine.ErrorCode, message string) *engine.Error {
@@ -24,11 +23,9 @@ func checkNames(queue, other string) *engine.Error {
 	return nil
 }
 
-// request is what one Do call remembers between its ops: an id repeated inside one request is
-// stored once whatever the window (S-dup-4).
+// request is what one Do call remembers between its ops.
 type request struct {
 	caller engine.Caller
-	seen   map[*part]map[string]format.Offset
 	named  map[*group]map[*part]map[format.Offset]bool // offsets named by acks so far
 }
 
@@ -37,6 +34,9 @@ func (s *state) append(r *request, op *engine.Append) engine.Result {
 	var res engine.Result
 	q := s.queue(r.caller.Tenant, op.Queue)
 	if e := refuseAppend(q, op); e != nil {
+		if e.Code != engine.CodeEncryption {
+			res.Err = e
+		}
 		for range op.Messages {
 			res.Messages = append(res.Messages, engine.MessageResult{Status: engine.Refused, Err: e})
 			s.stats.Refused++
@@ -49,16 +49,15 @@ func (s *state) append(r *request, op *engine.Append) engine.Result {
 	if q == nil {
 		q = s.makeQueue(r.caller.Tenant, op.Queue, false)
 	}
-	name := op.Partition
-	if name == "" {
-		name = format.DefaultPartition
-	}
-	p := q.part(name)
+	p := q.part(op.Partition)
 	if p == nil {
-		p = s.makePart(q, name)
+		p = s.makePart(q, op.Partition)
 	}
+	s.reveal(p)
+	seen := map[string]format.Offset{} // an id repeated here is stored once whatever the window (S-dup-4)
+	frame := s.tick()
 	for i := range op.Messages {
-		res.Messages = append(res.Messages, s.appendOne(r, p, &op.Messages[i], r.caller.Subject))
+		res.Messages = append(res.Messages, s.appendOne(p, &op.Messages[i], r.caller.Subject, seen, frame))
 	}
 	s.refresh(q, true)
 	s.note(p)
@@ -69,6 +68,13 @@ func refuseAppend(q *queue, op *engine.Append) *engine.Error {
 	size := 0
 	for i := range op.Messages {
 		size += len(op.Messages[i].Payload)
+		if len(op.Messages[i].TransactionID) > format.MaxTransactionID {
+			return &engine.Error{Code: engine.CodeBadRequest, Field: "transactionId", Limit: "65535 bytes",
+				Message: "a transactionId is too long"}
+		}
+	}
+	if e := checkNames(op.Queue, op.Partition); e != nil {
+		return e
 	}
 	switch {
 	case size > maxCommand:
@@ -79,22 +85,21 @@ func refuseAppend(q *queue, op *engine.Append) *engine.Error {
 	return nil
 }
 
-// appendOne judges one message: duplicate of this request, duplicate inside the window, or stored.
-func (s *state) appendOne(r *request, p *part, m *engine.Message, subject string) engine.MessageResult {
-	if m.TransactionID != "" {
-		if o, dup := r.seen[p][m.TransactionID]; dup {
-			return s.duplicate(p, o)
-		}
-		if r.seen[p] == nil {
-			r.seen[p] = map[string]format.Offset{}
-		}
-		if o, dup := s.original(p, m.TransactionID); dup {
-			r.seen[p][m.TransactionID] = o
-			return s.duplicate(p, o)
-		}
-		r.seen[p][m.TransactionID] = p.end()
+// appendOne judges one message: duplicate of this call, duplicate inside the window, or stored.
+func (s *state) appendOne(p *part, m *engine.Message, subject string, seen map[string]format.Offset, frame uint64) engine.MessageResult {
+	if m.TransactionID == "" {
+		return s.store(p, m, subject, frame)
 	}
-	return s.store(p, m, subject)
+	o, dup := seen[m.TransactionID]
+	if !dup {
+		o, dup = s.original(p, m.TransactionID)
+	}
+	if dup {
+		seen[m.TransactionID] = o
+		return s.duplicate(p, o)
+	}
+	seen[m.TransactionID] = p.end()
+	return s.store(p, m, subject, frame)
 }
 
 // original is the newest message with this id whose age is inside the queue's window (S-dup-2).
@@ -113,9 +118,8 @@ func (s *state) duplicate(p *part, o format.Offset) engine.MessageResult {
 	return engine.MessageResult{Status: engine.Duplicate, ID: p.msgs[o].rec.ID, Offset: o}
 }
 
-func (s *state) store(p *part, m *engine.Message, subject string) engine.MessageResult {
+func (s *state) store(p *part, m *engine.Message, subject string, frame uint64) engine.MessageResult {
 	o := p.end()
-	s.reveal(p)
 	rec := engine.Record{ID: s.mint(), Offset: o, TransactionID: m.TransactionID,
 		HasCallerID: m.TransactionID != "", TraceID: m.TraceID, ProducerSub: subject,
 		ContentType: m.ContentType, Headers: cloneHeaders(m.Headers), Payload: bytes.Clone(m.Payload),
@@ -125,11 +129,8 @@ func (s *state) store(p *part, m *engine.Message, subject string) engine.Message
 	} else {
 		rec.TransactionID = rec.ID.String()
 	}
-	p.msgs = append(p.msgs, message{rec: rec, seq: s.tick()})
+	p.msgs = append(p.msgs, message{rec: rec, seq: s.tick(), frame: frame})
 	p.lastWrite = s.w
-	if p.q.opts.WindowBuffer <= 0 {
-		p.revealed = p.end()
-	}
 	s.stats.Pushed++
 	s.stats.PushedBytes += uint64(len(rec.Payload))
 	return engine.MessageResult{Status: engine.Queued, ID: rec.ID, Offset: o}

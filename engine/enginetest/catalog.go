@@ -91,24 +91,28 @@ func (s *state) configure(t format.Tenant, r *engine.ConfigureRequest) (*queue, 
 	if r.Replace {
 		reset = format.OptAll
 	}
-	def := format.DefaultOptions(true)
+	def := format.DefaultOptions(q.declared)
 	mergeOptions(&q.opts, &def, reset)
 	q.opts.Set &^= reset
 	mergeOptions(&q.opts, &r.Patch, set)
 	q.opts.Set |= set
-	q.opts.MinPopWaitTimeMs = min(max(q.opts.MinPopWaitTimeMs, 0), 60000)
-	q.opts.DedupWindowSeconds = max(q.opts.DedupWindowSeconds, 0)
+	clampOptions(&q.opts)
 	if q.opts.DedupWindowSeconds != old.DedupWindowSeconds {
 		q.dedupFloor = max(q.dedupFloor, s.w-seconds(old.DedupWindowSeconds))
-	}
-	for _, p := range q.parts {
-		if q.opts.WindowBuffer <= 0 {
-			p.revealed = p.end()
-		}
 	}
 	s.retain()
 	s.refresh(q, false)
 	return q, nil
+}
+
+// clampOptions brings options into their bounds (S-cfg-4).
+func clampOptions(o *format.QueueOptions) {
+	o.MinPopWaitTimeMs = min(max(o.MinPopWaitTimeMs, 0), 60000)
+	for _, n := range []*int64{&o.LeaseTime, &o.RetryLimit, &o.RetryDelayMs, &o.MaxSize, &o.TTL, &o.DelayedProcessing,
+		&o.WindowBuffer, &o.RetentionSeconds, &o.CompletedRetentionSeconds, &o.MaxWaitTimeSeconds,
+		&o.DedupWindowSeconds, &o.MaxDeliveries, &o.KafkaPartitions} {
+		*n = max(*n, 0)
+	}
 }
 
 // mergeOptions copies the options in mask.

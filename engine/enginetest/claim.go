@@ -61,7 +61,7 @@ func checkPop(r *engine.PopRequest) *engine.Error {
 		return fail(engine.CodeBadRequest, "conflation refuses commit on delivery")
 	case r.Conflate:
 		return fail(engine.CodeNotBuilt, "conflation is not built yet")
-	case r.Batch < 0 || r.Start.Kind > format.StartFrom:
+	case r.Batch < 0 || r.Lease < 0 || r.Start.Kind > format.StartFrom:
 		return fail(engine.CodeBadRequest, "batch or start is out of range")
 	}
 	other := r.Group
@@ -238,7 +238,7 @@ func (s *state) take(out *claim, r *engine.PopRequest, id format.UUID) {
 	case r.Scope.Discovery:
 		length = discoveryLease
 	default:
-		length = format.Mono(out.p.q.opts.LeaseTime) * 1e6
+		length = format.Mono(max(out.p.q.opts.LeaseTime, 1)) * 1e6
 	}
 	c.next = out.from
 	c.lease = &lease{id: id, text: id.String(), first: out.from, end: out.to, expiry: s.t + length,

@@ -69,8 +69,8 @@ func (m *Model) stepLocked() *state {
 
 // Do judges every op at once; the answer is as durable as memory.
 func (m *Model) Do(ctx context.Context, c engine.Caller, b engine.Batch) ([]engine.Result, error) {
-	if err := checkBatch(b); err != nil {
-		return nil, err
+	if b.Atomic || c.Key != "" {
+		return nil, fail(engine.CodeNotBuilt, "transactions and idempotency keys are not built yet")
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -78,7 +78,7 @@ func (m *Model) Do(ctx context.Context, c engine.Caller, b engine.Batch) ([]engi
 		return nil, errClosed()
 	}
 	if ctx.Err() != nil {
-		return nil, &engine.Error{Code: engine.CodeTimeout, Message: "the caller is gone", Cause: ctx.Err()}
+		return nil, errGone(ctx)
 	}
 	s := m.stepLocked()
 	res := s.do(c, b.Ops)
@@ -90,41 +90,9 @@ func errClosed() *engine.Error {
 	return &engine.Error{Code: engine.CodeClosed, RetryAfter: time.Second, Message: "the node is shutting down"}
 }
 
-// checkBatch refuses a call as a whole: nothing of it is written.
-func checkBatch(b engine.Batch) error {
-	if b.Atomic {
-		return fail(engine.CodeNotBuilt, "atomic batches are not built yet")
-	}
-	for _, op := range b.Ops {
-		var err *engine.Error
-		switch op := op.(type) {
-		case *engine.Append:
-			err = checkNames(op.Queue, op.Partition)
-			for i := range op.Messages {
-				if len(op.Messages[i].TransactionID) > format.MaxTransactionID {
-					err = &engine.Error{Code: engine.CodeBadRequest, Field: "transactionId", Limit: "65535 bytes",
-						Message: "a transactionId is too long"}
-				}
-			}
-		case *engine.SetOffset:
-			other := op.Partition
-			if len(op.Group) > len(other) {
-				other = op.Group
-			}
-			err = checkNames(op.Queue, other)
-		case *engine.Redrive:
-			err = checkNames(op.Queue, op.Partition)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // do judges acks first, together, then every other op in order.
 func (s *state) do(c engine.Caller, ops []engine.Op) []engine.Result {
-	r := &request{caller: c, seen: map[*part]map[string]format.Offset{}}
+	r := &request{caller: c}
 	res := make([]engine.Result, len(ops))
 	s.acks(r, ops, res)
 	for i, op := range ops {
@@ -165,41 +133,47 @@ func (m *Model) Pop(ctx context.Context, c engine.Caller, req engine.PopRequest)
 	if d := m.tryLocked(w); d != nil {
 		return d, nil
 	}
-	if req.Wait <= 0 || req.Scope.Discovery || ctx.Err() != nil {
+	if req.Wait <= 0 || req.Scope.Discovery {
 		return nil, nil
 	}
 	m.mu.waiters = append(m.mu.waiters, w)
 	m.armLocked()
 	m.mu.Unlock()
-	d := m.park(ctx, w, min(req.Wait, time.Minute))
+	d, err := m.park(ctx, w, min(req.Wait, time.Minute))
 	m.mu.Lock()
-	return d, nil
+	return d, err
 }
 
 // park waits for a delivery, the timeout, or the caller's end. One that arrives together with the
 // caller's end is handed back.
-func (m *Model) park(ctx context.Context, w *waiter, wait time.Duration) *engine.Delivery {
+func (m *Model) park(ctx context.Context, w *waiter, wait time.Duration) (*engine.Delivery, error) {
 	t := m.opts.Clock.NewTimer(wait)
 	defer t.Stop()
 	select {
 	case d := <-w.got:
-		return d
+		return d, nil
 	case <-t.C():
 	case <-ctx.Done():
 	}
 	m.mu.Lock()
 	m.mu.waiters = slices.DeleteFunc(m.mu.waiters, func(o *waiter) bool { return o == w })
 	m.mu.Unlock()
+	var d *engine.Delivery
 	select {
-	case d := <-w.got:
-		if d != nil && ctx.Err() != nil {
-			d.Abandon()
-			return nil
-		}
-		return d
+	case d = <-w.got:
 	default:
-		return nil
 	}
+	if ctx.Err() == nil {
+		return d, nil
+	}
+	if d != nil {
+		d.Abandon()
+	}
+	return nil, errGone(ctx)
+}
+
+func errGone(ctx context.Context) *engine.Error {
+	return &engine.Error{Code: engine.CodeTimeout, RetryAfter: time.Second, Message: "the caller is gone", Cause: ctx.Err()}
 }
 
 // tryLocked claims for one pop, nil when there is nothing or nobody to receive it.

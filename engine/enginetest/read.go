@@ -62,8 +62,11 @@ func (s *state) readOne(t format.Tenant, pos engine.Position) (res engine.Partit
 		res.Err = fail(engine.CodeUnknownQueue, "no such queue")
 		return res
 	}
-	p := q.part(partName(pos.Partition))
+	p := q.part(pos.Partition)
 	if p == nil {
+		if pos.Offset > 0 {
+			res.Err = fail(engine.CodeOffsetOutOfRange, "the partition was never written")
+		}
 		return res
 	}
 	res.Start, res.End = p.start, p.end()
@@ -90,13 +93,6 @@ func (s *state) readOne(t format.Tenant, pos engine.Position) (res engine.Partit
 	return res
 }
 
-func partName(name string) string {
-	if name == "" {
-		return format.DefaultPartition
-	}
-	return name
-}
-
 // Offsets answers where things are (S-fetch-7).
 func (m *Model) Offsets(_ context.Context, c engine.Caller, qs []engine.OffsetQuery) ([]engine.OffsetAnswer, error) {
 	if len(qs) > maxPositions {
@@ -121,7 +117,7 @@ func (s *state) offset(t format.Tenant, oq engine.OffsetQuery) (a engine.OffsetA
 		a.Err = fail(engine.CodeUnknownQueue, "no such queue")
 		return a
 	}
-	p := q.part(partName(oq.Partition))
+	p := q.part(oq.Partition)
 	if p == nil {
 		return a
 	}

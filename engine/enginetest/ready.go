@@ -4,33 +4,41 @@ import (
 	"queen/engine/format"
 )
 
-// reveal lets through what windowBuffer held back, once the partition has been quiet for N seconds
-// or its oldest hidden message has waited 10 N (S-vis-2, S-vis-3). What it let through stays so.
+// reveal lets through what delay and window held back. A window holds everything until the partition
+// has been quiet for N seconds or its oldest hidden message has waited 10 N (S-vis-2, S-vis-3); a
+// delay holds each message for its time. Both holds apply and the later one decides (S-cfg-9).
 func (s *state) reveal(p *part) {
-	if p.revealed >= p.end() {
-		return
-	}
-	if due := p.revealDue(); due <= s.w {
-		p.revealed = p.end()
+	n, delay := p.q.opts.WindowBuffer, seconds(p.q.opts.DelayedProcessing)
+	for p.revealed < p.end() {
+		first := p.msgs[p.revealed].rec.CreatedAt
+		if n > 0 && s.w < min(p.lastWrite+seconds(n), first+seconds(10*n)) {
+			return
+		}
+		if s.w < first+delay {
+			return
+		}
+		p.revealed++
+		for p.revealed < p.end() && s.w >= p.msgs[p.revealed].rec.CreatedAt+delay {
+			p.revealed++
+		}
 	}
 }
 
-// revealDue is when the hidden messages of p come through.
+// revealDue is when the first hidden message of p comes through.
 func (p *part) revealDue() format.Wall {
-	n := p.q.opts.WindowBuffer
-	if n <= 0 {
-		return 0
-	}
 	first := p.msgs[p.revealed].rec.CreatedAt
-	return min(p.lastWrite+seconds(n), first+seconds(10*n))
+	due := first + seconds(p.q.opts.DelayedProcessing)
+	if n := p.q.opts.WindowBuffer; n > 0 {
+		due = max(due, min(p.lastWrite+seconds(n), first+seconds(10*n)))
+	}
+	return due
 }
 
-// visible is one past the last offset that delay and window let a pop see; both holds apply and the
-// later one decides (S-cfg-9, S-vis-1). A delay hides a suffix: order never changes.
+// visible is one past the last offset that a pop may see: what is hidden is always a suffix. A longer
+// delay applies to what is stored already (S-cfg-6); what a window let through stays so.
 func (s *state) visible(p *part) format.Offset {
 	s.reveal(p)
-	end := p.revealed
-	delay := seconds(p.q.opts.DelayedProcessing)
+	end, delay := p.revealed, seconds(p.q.opts.DelayedProcessing)
 	for end > p.start && s.w < p.msgs[end-1].rec.CreatedAt+delay {
 		end--
 	}

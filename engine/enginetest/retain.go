@@ -30,6 +30,9 @@ func (s *state) removable(p *part) format.Offset {
 	if o.MaxWaitTimeSeconds > 0 { // S-ret-4
 		start = max(start, p.firstAt(s.w-seconds(o.MaxWaitTimeSeconds)))
 	}
+	if o.Set&format.OptTTL != 0 && o.TTL > 0 {
+		start = max(start, p.firstAt(s.w-seconds(o.TTL)))
+	}
 	if o.RetentionEnabled && o.CompletedRetentionSeconds > 0 && len(p.q.groups) > 0 { // S-ret-3
 		to := p.firstAt(s.w - seconds(o.CompletedRetentionSeconds))
 		for _, g := range p.q.groups {

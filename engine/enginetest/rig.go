@@ -60,13 +60,14 @@ func code(err error) engine.ErrorCode {
 	if err == nil {
 		return ""
 	}
-	if e, ok := err.(*engine.Error); ok {
-		if e == nil {
-			return ""
-		}
-		return e.Code
+	e, ok := err.(*engine.Error)
+	switch {
+	case !ok:
+		return "not an *engine.Error"
+	case e == nil:
+		return ""
 	}
-	return "not an *engine.Error"
+	return e.Code
 }
 
 // advance moves time, and waits until what it made due has been applied if the engine can say so.
@@ -120,6 +121,22 @@ func (r *rig) pushAny(queue, partition string, ids ...string) []engine.MessageRe
 	}
 	equal(r, "message results", len(res.Messages), len(ids))
 	return res.Messages
+}
+
+// refused is the code with which a push of one message fails, as a call or as an op.
+func (r *rig) refused(queue, partition, id string) engine.ErrorCode {
+	r.t.Helper()
+	res, err := r.e.Do(r.ctx, r.caller, engine.Batch{Ops: []engine.Op{
+		&engine.Append{Queue: queue, Partition: partition, Messages: []engine.Message{msg(id)}}}})
+	switch {
+	case err != nil:
+		return code(err)
+	case res[0].Err != nil:
+		return res[0].Err.Code
+	case len(res[0].Messages) == 1 && res[0].Messages[0].Err != nil:
+		return res[0].Messages[0].Err.Code
+	}
+	return ""
 }
 
 // batch is a delivery that was read to its end and told delivered.

@@ -141,8 +141,8 @@ var retainRules = []rule{
 		r.push("q", "p", "a")
 		r.advance(10 * time.Minute)
 		equal(r, "no group", r.partition("q", "p").Start, 0)
-		r.some(grouped("q", "g", format.StartAll), "a").all()
 		b := r.some(grouped("q", "h", format.StartAll), "a")
+		r.some(grouped("q", "g", format.StartAll), "a").all()
 		r.advance(50 * time.Second)
 		equal(r, "one group behind", r.partition("q", "p").Start, 0)
 		b.all()
@@ -180,7 +180,7 @@ var retainRules = []rule{
 	{"S-ret-8", "cursors and dead letters stay", func(r *rig) {
 		r.configure("q", format.OptMaxWaitTimeSeconds, format.QueueOptions{MaxWaitTimeSeconds: 10})
 		r.push("q", "p", "a", "b")
-		r.some(popOf("q"), "a", "b").with("dc")
+		r.some(popOf("q"), "a", "b").with("cd")
 		r.removedBy("q", "p", 2)
 		equal(r, "dead letters", len(r.deadLetters(engine.DeadLetterFilter{})), 1)
 		r.push("q", "p", "c")

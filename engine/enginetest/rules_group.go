@@ -144,7 +144,8 @@ var groupRules = []rule{
 		r.push("q", "p", "a", "b")
 		b := r.some(popOf("q"), "a", "b")
 		r.seek(toEnd("q", ""))
-		equal(r, "ack", code(r.do(b.ack(1, format.AckCompleted))[0].Err), engine.CodeLeaseInvalid)
+		got := code(r.do(b.ack(1, format.AckCompleted))[0].Err)
+		check(r, got == engine.CodeLeaseInvalid || got == engine.CodeNotLeased, "ack: %q", got)
 	}},
 	{"S-seek-7", "acking deletes nothing", func(r *rig) {
 		r.push("q", "p", "a")
@@ -230,10 +231,12 @@ var adminRules = []rule{
 	{"S-obs-2", "dead over completed over processing over pending", func(r *rig) {
 		r.push("q", "p", "a", "b", "c", "d")
 		req := popOf("q")
-		req.Batch = 3
-		r.some(req, "a", "b", "c").with("dc-")
+		req.Batch = 2
+		r.some(req, "a", "b").with("cd")
+		req.Batch = 1
+		r.some(req, "c")
 		id := r.partition("q", "p").ID
-		for txn, want := range map[string]engine.MessageState{"a": engine.DeadState, "b": engine.Completed, "c": engine.Processing, "d": engine.Pending} {
+		for txn, want := range map[string]engine.MessageState{"a": engine.Completed, "b": engine.DeadState, "c": engine.Processing, "d": engine.Pending} {
 			d, err := r.e.Inspect().Message(r.ctx, r.caller, id, txn)
 			check(r, err == nil && d.State == want, "%s: state %d, want %d (%v)", txn, d.State, want, err)
 		}

@@ -31,10 +31,6 @@ var idRules = []rule{
 		r.push("q", "p2", "a")
 		check(r, r.partition("q", "p2").ID != p.ID, "two partitions with id %v", p.ID)
 	}},
-	{"S-id-3", "no partition means Default", func(r *rig) {
-		r.push("q", "", "a")
-		equal(r, "end", r.partition("q", format.DefaultPartition).End, 1)
-	}},
 	{"S-id-4", "no group means queue mode", func(r *rig) {
 		r.push("q", "p", "a")
 		b := r.some(popOf("q"), "a")
@@ -56,10 +52,8 @@ var idRules = []rule{
 	{"S-id-6", "name budget", func(r *rig) {
 		fits := strings.Repeat("p", format.NameBudget-format.TenantNameBytes-1)
 		r.push("q", fits, "a")
-		_, err := r.e.Do(r.ctx, r.caller, engine.Batch{Ops: []engine.Op{
-			&engine.Append{Queue: "q2", Partition: fits, Messages: []engine.Message{msg("a")}}}})
-		equal(r, "one byte over", code(err), engine.CodeNameTooLong)
-		_, err = r.e.Catalog().Queue(r.ctx, r.caller, "q2")
+		equal(r, "one byte over", r.refused("q2", fits, "a"), engine.CodeNameTooLong)
+		_, err := r.e.Catalog().Queue(r.ctx, r.caller, "q2")
 		equal(r, "queue after a refused push", code(err), engine.CodeUnknownQueue)
 		_, err = r.popErr(grouped("q2", fits, 0))
 		equal(r, "group over", code(err), engine.CodeNameTooLong)
@@ -116,9 +110,7 @@ var idRules = []rule{
 		id := strings.Repeat("x", format.MaxTransactionID)
 		r.push("q", "p", id)
 		equal(r, "repeat", r.pushAny("q", "p", id)[0].Status, engine.Duplicate)
-		_, err := r.e.Do(r.ctx, r.caller, engine.Batch{Ops: []engine.Op{
-			&engine.Append{Queue: "q", Partition: "p", Messages: []engine.Message{msg(id + "x")}}}})
-		equal(r, "over", code(err), engine.CodeBadRequest)
+		equal(r, "over", r.refused("q", "p", id+"x"), engine.CodeBadRequest)
 		equal(r, "end", r.partition("q", "p").End, 1)
 	}},
 }
@@ -193,7 +185,7 @@ var configRules = []rule{
 	}},
 	{"S-cfg-8", "deleting a queue forgets all of it", func(r *rig) {
 		r.push("q", "p", "a", "b")
-		r.pop(popOf("q")).with("dc")
+		r.pop(popOf("q")).with("cd")
 		existed, err := r.e.Catalog().DeleteQueue(r.ctx, r.caller, "q")
 		check(r, existed && err == nil, "DeleteQueue: %v %v", existed, err)
 		existed, err = r.e.Catalog().DeleteQueue(r.ctx, r.caller, "q")

@@ -198,10 +198,6 @@ var dedupRules = []rule{
 			r.configure(name, format.OptDedupWindowSeconds, format.QueueOptions{DedupWindowSeconds: window})
 			res := r.pushAny(name, "p", "a", "b", "a")
 			equal(r, "repeat", res[2], engine.MessageResult{Status: engine.Duplicate, ID: res[0].ID, Offset: 0})
-			two := r.do(&engine.Append{Queue: name, Partition: "p2", Messages: []engine.Message{msg("a")}},
-				&engine.Append{Queue: name, Partition: "p2", Messages: []engine.Message{msg("a")}})
-			equal(r, "repeat in another op", two[1].Messages[0].Status, engine.Duplicate)
-			equal(r, "its id", two[1].Messages[0].ID, two[0].Messages[0].ID)
 		}
 	}},
 	{"S-dup-5", "window 0 is off", func(r *rig) {

@@ -8,42 +8,48 @@ import (
 )
 
 // seek moves a group on one partition or on the whole queue: live leases end, retry and attempt
-// state resets (S-seek-1, S-seek-2). A group that never popped is registered by it.
+// state resets (S-seek-1, S-seek-2).
 func (s *state) seek(t format.Tenant, op *engine.SetOffset) engine.Result {
+	other := op.Partition
+	if len(op.Group) > len(other) {
+		other = op.Group
+	}
+	if e := checkNames(op.Queue, other); e != nil {
+		return engine.Result{Err: e}
+	}
+	if op.Whole && !op.To.End && !op.To.ByTime {
+		return engine.Result{Err: fail(engine.CodeBadRequest, "a whole group can be moved to a time or to the end")}
+	}
 	q := s.queue(t, op.Queue)
 	if q == nil {
 		return engine.Result{Err: fail(engine.CodeUnknownQueue, "no such queue")}
 	}
-	parts := q.parts
-	if !op.Whole {
-		p := q.part(op.Partition)
-		if p == nil {
-			return engine.Result{Err: fail(engine.CodeUnknownPartition, "no such partition")}
-		}
-		parts = []*part{p}
-		if !op.To.End && !op.To.ByTime && op.To.Offset > p.end() {
-			return engine.Result{Err: fail(engine.CodeOffsetOutOfRange, "the offset is above the end")}
-		}
+	if op.Whole {
+		return s.seekAll(q, op)
 	}
+	p := q.part(op.Partition)
+	if p == nil {
+		return engine.Result{Err: fail(engine.CodeUnknownPartition, "no such partition")}
+	}
+	g := q.group(groupName(op.Group))
+	if g == nil {
+		return engine.Result{Err: fail(engine.CodeUnknownGroup, "consumer group not found")}
+	}
+	*g.cursor(p) = cursor{touched: true, next: p.seekTo(op.To), consumed: g.cursor(p).consumed}
+	s.refresh(q, false)
+	return engine.Result{Rows: 1}
+}
+
+// seekAll is a new registration: every cursor starts over where it says, also those of partitions
+// that come later. A time that is still to come means the end (S-seek-2).
+func (s *state) seekAll(q *queue, op *engine.SetOffset) engine.Result {
 	g := s.register(q, groupName(op.Group), engine.Start{})
-	if op.Whole { // also partitions that come later start there
-		switch {
-		case op.To.End:
-			g.start, g.seq = engine.Start{Kind: format.StartNew}, s.tick()
-		case op.To.ByTime:
-			g.start = engine.Start{Kind: format.StartFrom, From: op.To.Time}
-		default:
-			g.start = engine.Start{Kind: format.StartAll}
-		}
-	}
-	for _, p := range parts {
-		c := g.touch(p)
-		c.next = p.seekTo(op.To)
-		c.lease, c.last, c.repeat = nil, nil, nil
-		c.attempts, c.retries, c.backoff, c.ready = 0, 0, 0, 0
+	g.start, g.seq, g.cursors = engine.Start{Kind: format.StartNew}, s.tick(), map[*part]*cursor{}
+	if op.To.ByTime && op.To.Time <= s.w {
+		g.start = engine.Start{Kind: format.StartFrom, From: op.To.Time}
 	}
 	s.refresh(q, false)
-	return engine.Result{Rows: uint64(len(parts))}
+	return engine.Result{Rows: uint64(len(q.parts))}
 }
 
 func (p *part) seekTo(to engine.SeekTo) format.Offset {
@@ -62,6 +68,9 @@ func (s *state) redrive(r *request, op *engine.Redrive) engine.Result {
 	d := s.deadLetter(r.caller.Tenant, op)
 	if d == nil {
 		return engine.Result{Err: fail(engine.CodeGone, "no such dead letter")}
+	}
+	if e := checkNames(op.Queue, op.Partition); e != nil {
+		return engine.Result{Err: e}
 	}
 	queue, name := d.Queue, d.Partition
 	if op.Queue != "" {

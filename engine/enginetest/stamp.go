@@ -57,13 +57,10 @@ func (s *state) nextDue() (time.Duration, bool) {
 	for _, q := range s.queues {
 		delay := seconds(q.opts.DelayedProcessing)
 		for _, p := range q.parts {
-			if p.revealed < p.end() {
+			if o := s.visible(p); o < p.revealed {
+				at(int64(p.msgs[o].rec.CreatedAt + delay - s.w))
+			} else if p.revealed < p.end() {
 				at(int64(p.revealDue() - s.w))
-			}
-			if delay > 0 {
-				if o := s.visible(p); o < p.end() {
-					at(int64(p.msgs[o].rec.CreatedAt + delay - s.w))
-				}
 			}
 		}
 		for _, g := range q.groups {

@@ -37,6 +37,8 @@ type queue struct {
 	name    string
 	created format.Wall
 	opts    format.QueueOptions
+	// declared: configure made it, which decides what the default of leaseTime is (S-cfg-2).
+	declared bool
 	// dedupFloor: after the window was enlarged only originals from here on count.
 	dedupFloor format.Wall
 	parts      []*part // in creation order
@@ -57,8 +59,9 @@ type part struct {
 }
 
 type message struct {
-	rec engine.Record
-	seq uint64
+	rec   engine.Record
+	seq   uint64
+	frame uint64 // the same for all messages of one push
 }
 
 // group is a consumer group on one queue, created by its first pop or seek there.
@@ -149,7 +152,7 @@ func (s *state) queue(t format.Tenant, name string) *queue {
 // or as configure does, with none.
 func (s *state) makeQueue(t format.Tenant, name string, byConfigure bool) *queue {
 	s.nextQueue++
-	q := &queue{id: format.QueueID(s.nextQueue), tenant: t, name: name, created: s.w}
+	q := &queue{id: format.QueueID(s.nextQueue), tenant: t, name: name, created: s.w, declared: byConfigure}
 	q.opts = format.DefaultOptions(byConfigure)
 	if !byConfigure {
 		labels := strings.SplitN(name, ".", 3)

@@ -70,7 +70,7 @@ func (w *watcher) Next(ctx context.Context) ([]engine.Change, error) {
 		case <-w.wake:
 		case <-bump:
 		case <-ctx.Done():
-			return nil, &engine.Error{Code: engine.CodeTimeout, Message: "the caller is gone", Cause: ctx.Err()}
+			return nil, errGone(ctx)
 		}
 	}
 }
