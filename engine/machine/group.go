@@ -154,38 +154,47 @@ func (m *Machine) resetGroup(g *group) {
 	m.soilGroup(g)
 }
 
-// startOf is where a missing cursor of g on p begins. need says that only the log knows. pushed is
-// the offset of the push event that led here, or -1.
+// known says how the start of a missing cursor is known.
+type known uint8
+
+const (
+	byState    known = iota // from the registration and the partition's row
+	byEvidence              // from the command
+	byNobody                // only the log knows
+)
+
+// startOf is where a missing cursor of g on p begins. pushed is the offset of the push event that led
+// here, or -1.
 //
 // INVARIANT: a pure function of the registration and of immutable facts about the partition, so that
 // it does not matter when it is asked (TestStartIsTimeless).
-func startOf(g *group, p *partRec, pushed int64, evidence []format.CursorEvidence) (at format.Offset, need bool) {
+func startOf(g *group, p *partRec, pushed int64, evidence []format.CursorEvidence) (format.Offset, known) {
 	switch g.start {
 	case format.StartAll:
-		return 0, false
+		return 0, byState
 	case format.StartNew:
 		switch {
 		case g.at.Before(p.birthPlace()):
-			return 0, false
+			return 0, byState
 		case p.lastW < g.atW:
-			return p.next, false
+			return p.next, byState
 		case pushed >= 0:
 			// The first event of this partition that the group sees after R: everything below the
 			// event's offset was there at R, or had been looked at by the circle since.
-			return format.Offset(pushed), false
+			return format.Offset(pushed), byState
 		}
 	case format.StartFrom:
 		switch {
 		case p.bornW >= g.from:
-			return 0, false
+			return 0, byState
 		case p.lastW < g.from:
-			return p.next, false
+			return p.next, byState
 		}
 	}
 	for i := range evidence {
 		if e := &evidence[i]; e.Partition == p.id && e.Generation == g.startGen {
-			return min(e.Offset, p.next), false
+			return min(e.Offset, p.next), byEvidence
 		}
 	}
-	return 0, true
+	return 0, byNobody
 }

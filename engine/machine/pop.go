@@ -208,20 +208,23 @@ func (r *popRun) try(g *group, ph handle, a attempt) {
 		return
 	}
 	if !live {
-		if next = r.start(g, p, a.pushed); r.need {
+		var how known
+		if next, how = startOf(g, p, a.pushed, r.cmd.Evidence); how == byNobody {
+			r.ask(g, p)
 			return
+		}
+		next = max(next, m.logStart(p))
+		// What was looked up is kept, and so is where hidden messages begin: nobody has to ask again.
+		if how == byEvidence || next < p.next {
+			if ch = m.makeCursor(ph, g, next); ch == 0 {
+				return
+			}
 		}
 	}
 	next = max(next, m.logStart(p))
 	end := m.visible(q, ph)
-	if next >= p.next || live && next >= end {
+	if next >= end {
 		return
-	}
-	if !live {
-		// Also in front of hidden messages, so that the answer about the start is kept.
-		if ch = m.makeCursor(ph, g, next); ch == 0 || next >= end {
-			return
-		}
 	}
 	m.dequeue(g, ch)
 	if next = m.spent(g, ch, next); next < end {
@@ -229,15 +232,11 @@ func (r *popRun) try(g *group, ph handle, a attempt) {
 	}
 }
 
-// start resolves a missing cursor or names what is missing.
-func (r *popRun) start(g *group, p *partRec, pushed int64) format.Offset {
-	at, need := startOf(g, p, pushed, r.cmd.Evidence)
-	if need {
-		r.need = true
-		r.res.Need, r.res.NeedGeneration = p.id, g.startGen
-		r.res.NeedStart, r.res.NeedFrom, r.res.NeedAfter = g.start, g.from, g.at
-	}
-	return at
+// ask ends the Pop at a partition whose missing cursor only the log can answer, and names it.
+func (r *popRun) ask(g *group, p *partRec) {
+	r.need = true
+	r.res.Need, r.res.NeedGeneration = p.id, g.startGen
+	r.res.NeedStart, r.res.NeedFrom, r.res.NeedAfter = g.start, g.from, g.at
 }
 
 // seal moves a cursor to the end of a partition whose messages are all gone (S-pop-17).

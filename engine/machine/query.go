@@ -59,8 +59,8 @@ func (m *Machine) ReadyPinned(part format.PartitionID, id format.ConsumerID) boo
 		c := m.cursors.Get(ch)
 		return !m.heldBack(c) && m.claimable(q, c)
 	}
-	at, need := startOf(g, p, -1, nil)
-	return need || max(at, m.logStart(p)) < m.visible(q, ph)
+	at, how := startOf(g, p, -1, nil)
+	return how == byNobody || max(at, m.logStart(p)) < m.visible(q, ph)
 }
 
 // NextDue says when the next entry is due for its stamps alone: the earliest lease, back-off or

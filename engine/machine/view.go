@@ -111,8 +111,8 @@ func (m *Machine) CursorOf(part format.PartitionID, id format.ConsumerID) (Curso
 	}
 	ch, live := m.cursorOf(ph, g)
 	if !live {
-		at, need := startOf(g, p, -1, nil)
-		return Cursor{Known: !need, NeedEvidence: need, Next: max(at, m.logStart(p))}, true
+		at, how := startOf(g, p, -1, nil)
+		return Cursor{Known: how == byState, NeedEvidence: how == byNobody, Next: max(at, m.logStart(p))}, true
 	}
 	c := m.cursors.Get(ch)
 	v := Cursor{Known: true, Exists: true, Next: max(c.next, m.logStart(p)), Queued: c.flags&cursorQueued != 0}
