@@ -1,0 +1,144 @@
+package format
+
+import "strings"
+
+// Fixed values of the golden samples: every field differs from its neighbours.
+var (
+	goldenTenant = UUID{0xa0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}
+	goldenLease  = UUID{0xb0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}
+	goldenSum    = [16]byte{0xc0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}
+	goldenWall   = Wall(1_700_000_000_123_456)
+)
+
+// lines reads "size label" lines; a size of -1 takes the rest, -5 all but the last four bytes.
+func lines(text string) (fields []field) {
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if line == "" {
+			continue
+		}
+		size, label, _ := strings.Cut(line, " ")
+		n, sign := 0, 1
+		for _, c := range size {
+			if c == '-' {
+				sign = -1
+			} else {
+				n = n*10 + int(c-'0')
+			}
+		}
+		fields = append(fields, field{sign * n, label})
+	}
+	return fields
+}
+
+func commandGolden(name string, add func(*CommandBuf), want any, body string) golden {
+	var buf CommandBuf
+	add(&buf)
+	return golden{
+		name: "command_" + name, bytes: buf.Commands, fields: lines("1 kind\n1 body length\n" + body), want: want,
+		parse: func(b []byte) (any, error) {
+			e := Entry{Commands: b, CommandCount: 1, PayloadBase: 64, Len: 64 + uint32(len(buf.Payload)), IDs: buf.IDs}
+			r := e.Reader()
+			if !r.Next() {
+				return nil, r.Err()
+			}
+			return decodeCurrent(&r)
+		},
+	}
+}
+
+func commandGoldens() []golden {
+	genesis := &Genesis{goldenTenant, goldenSum, 0x1122334455667788, [10]byte{9, 8, 7, 6, 5, 4, 3, 2, 1, 0}, 1}
+	extend := &Extend{goldenLease, 30_000_000}
+	release := &Release{goldenLease, []PartitionID{65, 129}}
+	skip := &Skip{goldenLease, 65, 300}
+	trimLease := &TrimLease{goldenLease, 65, 300, 301}
+	setOffset := &SetOffset{DefaultTenant, []byte("q"), []byte("p"), []byte(QueueMode), true, 7}
+	register := &Register{goldenTenant, []byte("q"), []byte("g"), StartFrom, goldenWall, true, false, true}
+	reveal := &Reveal{65, 300, goldenWall, 2}
+	retain := &Retain{6, goldenWall, 2}
+	trim := &Trim{6, true, 2, []TrimItem{{65, 300}, {129, 5}}}
+	configure := &Configure{DefaultTenant, []byte("q"), true, OptTTL, QueueOptions{
+		Namespace: "ns", LeaseTime: 60, DeadLetterQueue: true, Set: OptNamespace | OptLeaseTime | OptDeadLetterQueue,
+	}}
+	del := &Delete{DeleteGroup, goldenTenant, []byte("q"), false, []byte("g"), true, 65, 300}
+	purge := &Purge{DefaultTenant, []byte("q"), []byte("g"), false}
+	opaque := &Opaque{KindKV, []byte("later")}
+	return append([]golden{
+		commandGolden("genesis", func(b *CommandBuf) { b.AddGenesis(genesis) }, genesis,
+			"16 cluster\n16 hash key\n8 name seed\n10 id mask\n1 level"),
+		commandGolden("term", func(b *CommandBuf) { b.AddTerm(&TermCmd{300}) }, &TermCmd{300}, "2 epoch"),
+		commandGolden("tick", func(b *CommandBuf) { b.AddTick() }, nil, ""),
+		commandGolden("extend", func(b *CommandBuf) { b.AddExtend(extend) }, extend, "16 lease\n4 for, microseconds, zigzag"),
+		commandGolden("release", func(b *CommandBuf) { b.AddRelease(release) }, release,
+			"16 lease\n1 partitions\n1 partition\n2 partition"),
+		commandGolden("skip", func(b *CommandBuf) { b.AddSkip(skip) }, skip, "16 lease\n1 partition\n2 upto"),
+		commandGolden("trim_lease", func(b *CommandBuf) { b.AddTrimLease(trimLease) }, trimLease,
+			"16 lease\n1 partition\n2 last delivered\n2 new end"),
+		commandGolden("set_offset", func(b *CommandBuf) { b.AddSetOffset(setOffset) }, setOffset,
+			"1 flags: default tenant, queue mode, to end\n2 queue\n2 partition\n1 to"),
+		commandGolden("register", func(b *CommandBuf) { b.AddRegister(register) }, register,
+			"1 flags: conflate, only missing\n16 tenant\n2 queue\n2 group\n1 start\n8 from, zigzag"),
+		commandGolden("reveal", func(b *CommandBuf) { b.AddReveal(reveal) }, reveal,
+			"1 partition\n2 visible\n8 next, zigzag\n1 generation"),
+		commandGolden("retain", func(b *CommandBuf) { b.AddRetain(retain) }, retain, "1 queue\n8 cutoff, zigzag\n1 generation"),
+		commandGolden("trim", func(b *CommandBuf) { b.AddTrim(trim) }, trim,
+			"1 flags: completed\n1 queue\n1 generation\n1 items\n1 partition\n2 upto\n2 partition\n1 upto"),
+		commandGolden("configure", func(b *CommandBuf) { b.AddConfigure(configure) }, configure,
+			"1 flags: default tenant, replace\n2 queue\n2 reset: ttl\n2 set: namespace, leaseTime, deadLetterQueue\n"+
+				"3 namespace\n1 leaseTime, zigzag\n1 deadLetterQueue"),
+		commandGolden("delete", func(b *CommandBuf) { b.AddDelete(del) }, del,
+			"1 flags: keep registration\n1 what: group\n16 tenant\n2 queue\n2 name\n1 partition\n2 offset"),
+		commandGolden("sweep", func(b *CommandBuf) { b.AddSweep(&Sweep{4096}) }, &Sweep{4096}, "2 limit"),
+		commandGolden("mark", func(b *CommandBuf) { b.AddMark(&Mark{300, goldenSum, goldenLease}) },
+			&Mark{300, goldenSum, goldenLease}, "2 number\n16 chain\n16 digest"),
+		commandGolden("purge", func(b *CommandBuf) { b.AddPurge(purge) }, purge, "1 flags: default tenant\n2 queue\n2 group"),
+		commandGolden("opaque", func(b *CommandBuf) { b.AddOpaque(opaque) }, opaque, "5 body, not read by this version"),
+	}, longCommandGoldens()...)
+}
+
+// goldenFrame is an uncompressed frame of two messages.
+func goldenFrame() ([]FrameMessage, []byte) {
+	msgs := []FrameMessage{
+		{
+			TransactionID: []byte("tx-1"), HasID: true, TraceID: goldenLease, ProducerSub: []byte("sub"),
+			ContentType: []byte("text/plain"), Headers: AppendHeaders(nil, []Header{{[]byte("k"), []byte("v")}}),
+			Payload: []byte("hello"),
+		},
+		{Payload: []byte(`{"n":2}`)},
+	}
+	return msgs, EncodeFrame(nil, msgs, FrameOptions{})
+}
+
+func longCommandGoldens() []golden {
+	_, frame := goldenFrame()
+	app := &Append{
+		Tenant: goldenTenant, Queue: []byte("q"), Partition: []byte("p"), Frame: FrameNative, Count: 2, ClearTo: 300,
+		PayloadLen: uint32(len(frame)), Originals: []Original{{1, 300, Place{70_000, 5}, goldenWall}}, ExplicitID: true,
+		IDs: IDsSome, Bitmap: []byte{1}, Hashes: goldenSum[:], PayloadPos: 64, PayloadSum: PayloadSum(frame),
+	}
+	redrive := &Redrive{goldenLease, *app}
+	redrive.Append.Tenant, redrive.Append.Originals, redrive.Append.ClearTo = DefaultTenant, nil, 0
+	pop := &Pop{
+		DefaultTenant, [][]byte{[]byte("q1"), []byte("q2")}, []byte("p"), true, []byte("g"), StartNew, goldenWall, 400, 64,
+		60_000_000, false, true, []byte("w"), []CursorEvidence{{65, 2, 300}},
+	}
+	ack := &Ack{65, []byte(QueueMode), goldenLease, false, []AckRun{
+		{300, 5, AckCompleted, nil, 0}, {310, 1, AckDLQ, []byte("bad"), 1_000_000},
+	}}
+	const appendHead = "1 count\n1 payload length\n"
+	return []golden{
+		commandGolden("append", func(b *CommandBuf) { b.AddAppend(app, frame) }, app,
+			"1 flags: explicit id, clear, originals; native\n"+appendHead+"16 tenant\n2 queue\n2 partition\n2 clear to\n"+
+				"1 originals\n1 at\n2 offset\n3 place: index\n1 place: ordinal\n8 W, zigzag"),
+		commandGolden("redrive", func(b *CommandBuf) { b.AddRedrive(redrive, frame) }, redrive,
+			"16 dead letter\n1 flags: default tenant, explicit id; native\n"+appendHead+"2 queue\n2 partition"),
+		commandGolden("pop", func(b *CommandBuf) { b.AddPop(pop) }, pop,
+			"1 flags: default tenant, pinned, conflate\n1 queues\n3 queue\n3 queue\n2 partition\n2 group\n1 start: new\n"+
+				"8 from, zigzag\n2 batch\n1 partitions\n4 lease, microseconds, zigzag\n2 worker\n1 evidence\n1 partition\n"+
+				"1 generation\n2 offset"),
+		commandGolden("ack", func(b *CommandBuf) { b.AddAck(ack) }, ack,
+			"1 flags: queue mode, has lease\n1 partition\n16 lease\n1 runs\n1 status: completed\n2 first, from 0\n1 count\n"+
+				"1 status: dlq, with reason and delay\n1 first, from the end of the run before\n1 count\n4 reason\n3 delay, zigzag"),
+	}
+}
