@@ -20,5 +20,9 @@ func TestStaleSystemTimer(t *testing.T) {
 	default:
 	}
 	timer.run(timer.gen)
-	<-timer.C()
+	select {
+	case <-timer.C():
+	default:
+		t.Error("the arming that counts did not send")
+	}
 }

@@ -148,7 +148,8 @@ func testDirectReads(t *testing.T, fs vfs.FS, in in) {
 	defer f.Close()
 	t.Logf("mode %s", f.Mode())
 	edges := []int{0, 1, 511, 512, vfs.BlockSize - 1, vfs.BlockSize, vfs.BlockSize + 1, 2 * vfs.BlockSize,
-		3*vfs.BlockSize - 1, 3 * vfs.BlockSize, len(content) - 1, len(content), len(content) + 1, 4 * vfs.BlockSize, 5 * vfs.BlockSize}
+		3*vfs.BlockSize - 1, 3 * vfs.BlockSize, len(content) - 1, len(content), len(content) + 1,
+		4 * vfs.BlockSize, 5 * vfs.BlockSize}
 	for _, memory := range []int{0, 1} {
 		buf := vfs.AlignedBuffer(8 * vfs.BlockSize)[memory:]
 		for _, from := range edges {

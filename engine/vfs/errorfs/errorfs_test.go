@@ -73,8 +73,10 @@ func TestRules(t *testing.T) {
 	if err := fs.Remove("new"); err == nil {
 		t.Fatal("a mutating call passed")
 	}
-	if fs.Count(vfs.OpSync) != 5 || fs.Count(vfs.OpCreate) != 2 || fs.Count(vfs.OpRename) != 3 {
-		t.Errorf("counts: %d sync, %d create, %d rename", fs.Count(vfs.OpSync), fs.Count(vfs.OpCreate), fs.Count(vfs.OpRename))
+	for kind, want := range map[vfs.OpKind]int64{vfs.OpSync: 5, vfs.OpCreate: 2, vfs.OpRename: 3} {
+		if got := fs.Count(kind); got != want {
+			t.Errorf("%s was counted %d times, want %d", kind, got, want)
+		}
 	}
 }
 
@@ -132,7 +134,8 @@ func TestShortWrites(t *testing.T) {
 	d, err := fs.Open("d", vfs.Create|vfs.Direct)
 	check(t, err)
 	fs.Inject(errorfs.Rule{Match: errorfs.Kinds(vfs.OpWrite), Short: vfs.BlockSize + 5})
-	if n, err := d.WriteAt(make([]byte, 2*vfs.BlockSize), 0); n != vfs.BlockSize || !errors.Is(err, errorfs.ErrInjected) {
+	n, err := d.WriteAt(make([]byte, 2*vfs.BlockSize), 0)
+	if n != vfs.BlockSize || !errors.Is(err, errorfs.ErrInjected) {
 		t.Fatalf("%d %v", n, err)
 	}
 }
