@@ -19,6 +19,11 @@ func crc32cPair(a, b []byte) uint32 {
 // decoder allocate, together with the check that each item takes at least one byte of the input.
 const MaxListItems = 1 << 20
 
+// DecodeGrowthMax bounds what any decoder of this package allocates, in bytes per byte of its input: a
+// list's count is held against the bytes that are left before the list is made. Joined fragments and
+// decompressed frames have bounds of their own (MaxJoined, MaxFrameRaw).
+const DecodeGrowthMax = 32
+
 func putUvarint(b []byte, v uint64) []byte {
 	if v < 0x80 {
 		return append(b, byte(v))
