@@ -26,7 +26,10 @@ type Row struct {
 // nobody collects here. The tail's key is family 0xff followed by the SHA-256 of the row's key: the
 // row's key itself may already have the longest length there is.
 //
-// INVARIANT: a tail has the version of its head (checked by readCut; TestCutValue).
+// INVARIANT: the head's checksum covers the whole value, so a tail of another value is never joined
+// (joinHead; TestCutValue). Their versions may differ: a flush can be cut between the two, and if the
+// next checkpoints lie before and behind it, its half stays visible beside the older other half. Both
+// halves are then of the same value, or the key would have changed and both been written again.
 const (
 	rowWhole byte = 1
 	rowHead  byte = 2

@@ -243,7 +243,7 @@ func readValue(txn *badger.Txn, item *badger.Item, key []byte) (value []byte, er
 		case rowWhole, rowTail:
 			value, err = decodeWhole(key, stored)
 		case rowHead:
-			value, err = readCut(txn, item.Version(), key, stored)
+			value, err = readCut(txn, key, stored)
 		default:
 			err = corruptRow(key, "%v: kind %d", errRowKind, kind)
 		}
@@ -252,7 +252,7 @@ func readValue(txn *badger.Txn, item *badger.Item, key []byte) (value []byte, er
 	return value, err
 }
 
-func readCut(txn *badger.Txn, version uint64, key, head []byte) ([]byte, error) {
+func readCut(txn *badger.Txn, key, head []byte) ([]byte, error) {
 	tk := tailKey(key)
 	item, err := txn.Get(tk[:])
 	if errors.Is(err, badger.ErrKeyNotFound) {
@@ -261,9 +261,8 @@ func readCut(txn *badger.Txn, version uint64, key, head []byte) ([]byte, error) 
 	if err != nil {
 		return nil, fmt.Errorf("keyed: get tail: %w", err)
 	}
-	if item.UserMeta() != rowTail || item.Version() != version {
-		return nil, corruptRow(key, "second part is kind %d of version %d, first part of %d",
-			item.UserMeta(), item.Version(), version)
+	if item.UserMeta() != rowTail {
+		return nil, corruptRow(key, "second part of the value is of kind %d", item.UserMeta())
 	}
 	tail, err := readValue(txn, item, tk[:])
 	if err != nil {
