@@ -93,6 +93,9 @@ func (m *Machine) optionsChanged(q *queue, old *format.QueueOptions) {
 	q.optGen++
 	if q.opts.DelayedProcessing != old.DelayedProcessing || q.opts.WindowBuffer != old.WindowBuffer {
 		q.holdGen++
+		if q.parts == 0 {
+			return
+		}
 		m.addTask(&task{kind: sweepHolds, queue: q.id, gen: q.holdGen})
 	}
 }

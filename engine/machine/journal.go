@@ -47,7 +47,7 @@ func (m *Machine) announce(q *queue, h handle, before format.Offset, pushed bool
 	if !pushed {
 		ev.at |= 1
 	}
-	pos := q.journal.Append(ev, max(journalMin, 2*q.parts))
+	pos := q.journal.Append(ev, max(m.journalMin, 2*q.parts))
 	m.parts.Touch(h).jpos = pos
 	m.soilQueue(q)
 }

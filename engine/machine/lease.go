@@ -305,7 +305,7 @@ func (m *Machine) applySkip(c *format.Skip, n *format.CountResult) format.Code {
 		return format.CodeLeaseInvalid
 	}
 	l := m.leases.Touch(lh)
-	if m.touchedYet(l) {
+	if l.delivered != 0 || m.touchedYet(l) {
 		return format.CodePartial
 	}
 	cur := m.cursors.Get(l.cursor)

@@ -90,6 +90,7 @@ type Machine struct {
 	deadByAddr  *btree.BTreeG[deadAddr]
 
 	liveLeases uint64
+	journalMin uint64 // events a journal holds at least; the same on every replica
 	touched    []Touched
 	scratch    scratch
 	place      format.Place // of the command being applied
@@ -123,6 +124,7 @@ func New(o Options) *Machine {
 	m.leases = slab.New(leaseCodec)
 	m.dead = slab.New(deadCodec)
 	m.names = slab.NewNames()
+	m.journalMin = journalMin
 	m.queues = make(map[uint32]*queue)
 	m.byName = make(map[queueKey]*queue)
 	m.groups = make(map[uint32]*group)

@@ -73,6 +73,9 @@ func (r *rig) script(d *datadriven.TestData) string {
 			c.Queues, c.Partitions, c.Groups, c.Cursors, c.LiveLeases, c.LeaseRecords, c.DeadLetters, c.RecentIDs, r.m.names.Len())
 	case "queue":
 		return r.scriptQueue(d)
+	case "journal": // tests of the ring work with a small one
+		r.m.journalMin = uint64(num(d.CmdArgs[0].Key))
+		return ""
 	}
 	r.t.Fatalf("%s: unknown command %q", d.Pos, d.Cmd)
 	return ""
@@ -119,6 +122,9 @@ func dur(s string) time.Duration {
 }
 
 func num(s string) int64 {
+	if s == "" {
+		return 0
+	}
 	v, err := strconv.ParseInt(s, 10, 64)
 	if err != nil {
 		panic(err)
