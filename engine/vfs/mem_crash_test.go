@@ -2,6 +2,7 @@ package vfs_test
 
 import (
 	"fmt"
+	"io/fs"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -312,4 +313,16 @@ func TestWriteFileSyncCrash(t *testing.T) {
 			}
 		}
 	}
+}
+
+// What was in a directory that a crash has lost is gone, also for somebody who knows its name or makes the directory anew.
+func TestMemLostDirectory(t *testing.T) {
+	m := vfs.NewMem()
+	ok(t, m.MkdirAll("d/e"))
+	ok(t, vfs.WriteFileSync(m, "d/e/f", []byte("x"))) // syncs d/e, but not d and not the root
+	disk := m.Crash(vfs.DropUnsynced())
+	_, err := disk.Stat("d/e/f")
+	wantIs(t, err, fs.ErrNotExist)
+	ok(t, disk.MkdirAll("d/e"))
+	wantList(t, disk, "d/e")
 }
