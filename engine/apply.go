@@ -1,0 +1,172 @@
+package engine
+
+import (
+	"bytes"
+	"fmt"
+
+	"queen/engine/format"
+	"queen/engine/logstore/rows"
+	"queen/engine/machine"
+)
+
+// Apply implements Applier: it applies one entry, indexes what it stored, completes the callers whose
+// commands it held, and wakes parked pops and watchers. It runs in one goroutine.
+func (n *Node) Apply(c Committed) (Applied, error) {
+	parse := format.ParseEntry
+	if c.Replayed {
+		parse = format.ParseEntryHead
+	}
+	e, err := parse(c.Data)
+	if err != nil {
+		return Applied{}, fmt.Errorf("engine: entry %d: %w", c.Index, err)
+	}
+	fl := n.flights.take(e.Header)
+	if fl == nil {
+		fl = &flight{header: e.Header}
+	}
+	fl.index = c.Index
+	n.state.Lock()
+	before := n.state.m.Counters().Rows
+	err = n.state.m.Apply(c.Index, &e, &fl.results)
+	n.state.Unlock()
+	if err != nil {
+		return Applied{}, err
+	}
+	n.index(&c, &e, &fl.results)
+	outcome := Applied{Canonical: format.AppendOutcome(nil, &fl.results), FramesBefore: before}
+	if c.HasOutcome && !bytes.Equal(outcome.Canonical, c.Outcome) {
+		return Applied{}, fmt.Errorf("engine: entry %d: the outcome recomputed from the log differs from the one on disk", c.Index)
+	}
+	n.counters.entries.Add(1)
+	n.counters.entryBytes.Add(uint64(e.Len))
+	n.complete(fl)
+	n.wake(n.state.m.Touched())
+	n.house.applied(&c, &e, &outcome)
+	return outcome, nil
+}
+
+// index adds the rows of the frames that the entry stored.
+func (n *Node) index(c *Committed, e *format.Entry, res *format.Results) {
+	if len(res.Appends) == 0 {
+		return
+	}
+	batch := n.house.rowBatch[:0]
+	r := e.Reader()
+	for r.Next() {
+		it := &res.Items[r.Number()]
+		a, ok := appendOf(&r, it, res, &n.house.scratchAppend)
+		if !ok || a.Kept == 0 {
+			continue
+		}
+		cmd := &n.house.scratchAppend
+		row := rows.Row{
+			Partition: a.Partition, Base: a.Base, Number: a.Row, Prev: a.PrevRow, W: e.Header.W,
+			Index: c.Index, First: it.First, Segment: c.Pos.Segment, Pos: c.Pos.Pos,
+			Off: cmd.PayloadPos, Len: cmd.PayloadLen, Count: a.Count, Kept: a.Kept, Flags: rows.Native,
+		}
+		if a.Kept < a.Count {
+			row.Flags |= rows.Partial
+			row.Refused = make([]byte, (a.Count+7)/8)
+			for i := range a.Dups {
+				row.Refused[a.Dups[i].At/8] |= 1 << (a.Dups[i].At % 8)
+			}
+		}
+		batch = append(batch, row)
+	}
+	n.rows.Add(batch)
+	n.house.rowBatch = batch
+}
+
+// appendOf reads the Append of the current command, which may be inside a Redrive.
+func appendOf(r *format.CommandReader, it *format.Result, res *format.Results, dst *format.Append) (*format.AppendResult, bool) {
+	if it.Code != format.CodeOK {
+		return nil, false
+	}
+	switch it.Kind {
+	case format.KindAppend:
+		if r.Append(dst) != nil {
+			return nil, false
+		}
+	case format.KindRedrive:
+		var rd format.Redrive
+		if r.Redrive(&rd) != nil {
+			return nil, false
+		}
+		*dst = rd.Append
+	default:
+		return nil, false
+	}
+	return &res.Appends[it.At], true
+}
+
+// complete hands the verdicts to the callers, in order of submission.
+func (n *Node) complete(fl *flight) {
+	var refused *Error
+	if fl.results.Refused != format.CodeOK {
+		refused = errOfCode(fl.results.Refused)
+	}
+	for _, s := range fl.subs {
+		s.finish(refused)
+	}
+}
+
+// wake lets parked pops fly that may find work now, and marks watched partitions.
+func (n *Node) wake(touched []machine.Touched) {
+	watched := !n.watching.empty()
+	parked := n.park.count() > 0
+	if len(touched) == 0 || !watched && !parked {
+		return
+	}
+	var last format.QueueID
+	for i := range touched {
+		t := &touched[i]
+		if t.Partition != 0 && (watched || parked) {
+			n.wakePartition(t, watched)
+		}
+		if parked && t.Queue != last {
+			last = t.Queue
+			n.wakeQueue(t.Queue)
+		}
+	}
+}
+
+func (n *Node) wakePartition(t *machine.Touched, watched bool) {
+	owner, ok := n.queueByID(t.Queue)
+	if !ok {
+		return
+	}
+	part, ok := n.partByID(owner.tenant, t.Partition)
+	if !ok {
+		return
+	}
+	q := queueName{part.tenant, part.queueName}
+	if watched {
+		n.watching.mark(watchKey{q, part.name})
+	}
+	n.house.lanes = n.park.pinnedWaiting(q, part.name, n.groupNames(t.Queue), n.house.lanes[:0])
+	n.launchReady(n.house.lanes)
+}
+
+func (n *Node) wakeQueue(id format.QueueID) {
+	q, ok := n.queueByID(id)
+	if !ok {
+		return
+	}
+	n.house.lanes = n.park.waitingLanes(q, n.house.lanes[:0])
+	n.launchReady(n.house.lanes)
+}
+
+// launchReady lets one waiter fly per ready partition, beyond those under way already.
+func (n *Node) launchReady(lanes []laneState) {
+	for i := range lanes {
+		l := &lanes[i]
+		n.state.RLock()
+		ready := n.readyIn(&l.key)
+		n.state.RUnlock()
+		if free := ready - l.flying; free > 0 {
+			for _, c := range n.park.take(l.key, min(free, l.waiters)) {
+				c.fly()
+			}
+		}
+	}
+}

@@ -1,0 +1,121 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"queen/engine/clock"
+	"queen/engine/vfs"
+)
+
+// Config is what a node needs. The zero value of a field means its default.
+type Config struct {
+	// FS, Clock and Rand are the seams; required.
+	FS    vfs.FS
+	Clock clock.Clock
+	Rand  clock.Rand
+	// Log receives events; nil discards them. Nothing is logged per message.
+	Log *slog.Logger
+	// Dir is the data directory, created when absent; required.
+	Dir string
+	// Fatal ends the process after a failed write or flush, or a broken invariant; nil panics. It must
+	// not return.
+	Fatal func(error)
+
+	// SegmentBytes is the size of a log segment; default 256 MiB, at least 1 MiB. Persisted per file.
+	SegmentBytes int64
+	// PoolReady is how many zeroed segment files are kept ready; default 4.
+	PoolReady int
+	// TailBytes bounds the recent entries kept in memory for readers; default 256 MiB.
+	TailBytes int64
+
+	// WriteBytes bounds the bytes of writes between admission and apply; default 128 MiB.
+	WriteBytes int64
+	// ReadBytes bounds the payload bytes rendered at once by pops and reads; default 128 MiB.
+	ReadBytes int64
+	// AdmitHold is how long a write waits for admission before CodeOverloaded; default 15 s.
+	AdmitHold time.Duration
+	// DeliveredBytes bounds the table of ids handed out, which resolves acks; default 64 MiB.
+	DeliveredBytes int64
+
+	// DiskHigh and DiskLow are the disk gate in percent used; default 85 and 80 (S-bp-4).
+	DiskHigh, DiskLow int
+	// MarkBytes and MarkEvery end a chunk; default 64 MiB and 10 s of traffic.
+	MarkBytes int64
+	MarkEvery time.Duration
+	// CheckpointBytes and CheckpointEvery space checkpoints; default 256 MiB and 60 s.
+	CheckpointBytes int64
+	CheckpointEvery time.Duration
+	// RetentionEvery is the pause between retention passes; default 5 s (S-ret-5).
+	RetentionEvery time.Duration
+	// SweepEvery is the pause between lag sweeps; default 5 s.
+	SweepEvery time.Duration
+	// PartitionCleanup is how long an empty idle partition is kept; default 30 days, below 0 for ever.
+	PartitionCleanup time.Duration
+	// DefaultStartAll makes groups that name no subscription mode start at the oldest message
+	// (S-sub-8).
+	DefaultStartAll bool
+}
+
+func (c Config) withDefaults() Config {
+	def := func(p *int64, v int64) {
+		if *p == 0 {
+			*p = v
+		}
+	}
+	dur := func(p *time.Duration, v time.Duration) {
+		if *p == 0 {
+			*p = v
+		}
+	}
+	def(&c.SegmentBytes, 256<<20)
+	def(&c.TailBytes, 256<<20)
+	def(&c.WriteBytes, 128<<20)
+	def(&c.ReadBytes, 128<<20)
+	def(&c.DeliveredBytes, 64<<20)
+	def(&c.MarkBytes, 64<<20)
+	def(&c.CheckpointBytes, 256<<20)
+	dur(&c.AdmitHold, 15*time.Second)
+	dur(&c.MarkEvery, 10*time.Second)
+	dur(&c.CheckpointEvery, 60*time.Second)
+	dur(&c.RetentionEvery, 5*time.Second)
+	dur(&c.SweepEvery, 5*time.Second)
+	dur(&c.PartitionCleanup, 30*24*time.Hour)
+	if c.PoolReady == 0 {
+		c.PoolReady = 4
+	}
+	if c.DiskHigh == 0 {
+		c.DiskHigh = 85
+	}
+	if c.DiskLow == 0 {
+		c.DiskLow = min(80, c.DiskHigh)
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Fatal == nil {
+		c.Fatal = func(err error) { panic(err) }
+	}
+	return c
+}
+
+// Validate joins every problem of c.
+func (c Config) Validate() error {
+	var errs []error
+	bad := func(cond bool, format string, args ...any) {
+		if cond {
+			errs = append(errs, fmt.Errorf("engine: "+format, args...))
+		}
+	}
+	bad(c.FS == nil, "FS is missing")
+	bad(c.Clock == nil, "Clock is missing")
+	bad(c.Rand == nil, "Rand is missing")
+	bad(c.Dir == "", "Dir is missing")
+	bad(c.SegmentBytes != 0 && c.SegmentBytes < 1<<20, "SegmentBytes %d is below 1 MiB", c.SegmentBytes)
+	bad(c.DiskHigh < 0 || c.DiskHigh > 100, "DiskHigh %d is not a percentage", c.DiskHigh)
+	bad(c.DiskLow > c.DiskHigh, "DiskLow %d is above DiskHigh %d", c.DiskLow, c.DiskHigh)
+	bad(c.WriteBytes < 0 || c.ReadBytes < 0 || c.TailBytes < 0, "a byte budget is negative")
+	return errors.Join(errs...)
+}

@@ -1,0 +1,264 @@
+package engine
+
+import (
+	"context"
+	"strings"
+
+	"queen/engine/format"
+	"queen/engine/machine"
+)
+
+// deadLook bounds the dead letters one listing looks at.
+const deadLook = 100_000
+
+// DeadLetters implements Catalog.
+func (c catalog) DeadLetters(ctx context.Context, who Caller, f DeadLetterFilter) ([]DeadLetter, error) {
+	limit := f.Limit
+	if limit <= 0 {
+		limit = 100
+	}
+	limit = min(limit, 1000)
+	var found []machine.DeadLetter
+	look, skip := deadLook, f.Skip
+	want := limit
+	if f.Error != "" || f.Partition != "" {
+		want = deadLook // the reason and the name are checked below
+	}
+	take := func(d machine.DeadLetter) bool {
+		if look--; look < 0 {
+			return false
+		}
+		if f.Group != "" && d.Group != f.Group || f.From != 0 && d.FailedAt < f.From || f.To != 0 && d.FailedAt >= f.To {
+			return true
+		}
+		if want == limit && skip > 0 {
+			skip--
+			return true
+		}
+		found = append(found, d)
+		return len(found) < want
+	}
+	c.n.state.RLock()
+	if f.Queue != "" {
+		if q, ok := c.n.state.m.QueueByName(who.Tenant, f.Queue); ok {
+			c.n.state.m.DeadLetters(q.ID, take)
+		}
+	}
+	c.n.state.RUnlock()
+	if f.Queue == "" {
+		c.each(who.Tenant, func(q *machine.Queue) { c.n.state.m.DeadLetters(q.ID, take) })
+		sortDead(found)
+	}
+	var out []DeadLetter
+	for i := range found {
+		d, ok, err := c.n.deadLetter(who.Tenant, &found[i])
+		if err != nil {
+			return nil, errRead(err)
+		}
+		if !ok || f.Partition != "" && d.Partition != f.Partition || f.Error != "" && !strings.Contains(d.Error, f.Error) {
+			continue
+		}
+		if want != limit && skip > 0 {
+			skip--
+			continue
+		}
+		if out = append(out, d); len(out) == limit || ctx.Err() != nil {
+			break
+		}
+	}
+	return out, nil
+}
+
+// deadLetter renders a dead letter with its message; false when it went away meanwhile.
+func (n *Node) deadLetter(t format.Tenant, d *machine.DeadLetter) (DeadLetter, bool, error) {
+	part, ok := n.partByID(t, d.Partition)
+	if !ok {
+		return DeadLetter{}, false, nil
+	}
+	out := DeadLetter{ID: d.ID, Queue: part.queueName, Partition: part.name, PartitionID: d.Partition, Group: d.Group,
+		Retries: d.Retries, FailedAt: d.FailedAt}
+	reason, err := n.keyed.deadReason(d.ID[:])
+	if err != nil {
+		return out, false, err
+	}
+	if out.Error = reason; reason == "" {
+		out.Error = "Retries exhausted"
+	}
+	rec, found, err := n.pinned(&part, d.Offset)
+	if err != nil || !found {
+		return out, false, err
+	}
+	out.Message = rec
+	return out, true, nil
+}
+
+// pinned reads a message that a dead letter keeps, whatever retention says of its neighbours.
+func (n *Node) pinned(part *partView, o format.Offset) (Record, bool, error) {
+	var out Record
+	found := false
+	reader := frameReader{n: n}
+	s := span{pid: part.id, from: o, to: o + 1, newest: part.newest}
+	_, err := reader.read(s, maxReadBytes, func(rec *Record) bool {
+		out, found = *rec, true
+		return false
+	})
+	return out, found, err
+}
+
+func sortDead(ds []machine.DeadLetter) {
+	sortBy(ds, func(d *machine.DeadLetter) int64 { return -int64(d.FailedAt) })
+}
+
+// DeleteDeadLetters implements Catalog.
+func (c catalog) DeleteDeadLetters(ctx context.Context, who Caller, id format.PartitionID, transactionID string) (uint64, error) {
+	part, ok := c.n.partByID(who.Tenant, id)
+	if !ok {
+		return 0, nil
+	}
+	d, ok, err := c.n.deadAt(&part, transactionID)
+	if err != nil {
+		return 0, errRead(err)
+	}
+	if !ok {
+		return 0, nil
+	}
+	res, bad := c.n.counted(ctx, func(b *format.CommandBuf) {
+		b.AddDelete(&format.Delete{What: format.DeleteDeadLetter, Tenant: who.Tenant, Queue: viewBytes(part.queueName),
+			Partition: part.id, Offset: d.Offset})
+	})
+	if bad != nil && (bad.Code == CodeGone || bad.Code == CodeUnknownPartition) {
+		return 0, nil
+	}
+	if bad != nil {
+		return 0, bad
+	}
+	return res.Rows, nil
+}
+
+// deadAt finds the newest dead letter of a partition whose message has the given id.
+func (n *Node) deadAt(part *partView, transactionID string) (machine.DeadLetter, bool, error) {
+	n.state.RLock()
+	all := n.state.m.DeadLettersAt(part.id, 0, ^format.Offset(0), maxCountedDead)
+	n.state.RUnlock()
+	var best machine.DeadLetter
+	found := false
+	for i := range all {
+		if found && all[i].FailedAt < best.FailedAt {
+			continue
+		}
+		rec, ok, err := n.pinned(part, all[i].Offset)
+		if err != nil {
+			return best, false, err
+		}
+		if ok && (rec.TransactionID == transactionID || rec.ID.String() == transactionID) {
+			best, found = all[i], true
+		}
+	}
+	return best, found, nil
+}
+
+// Purge implements Catalog.
+func (c catalog) Purge(ctx context.Context, who Caller, queue string, group *string) (uint64, error) {
+	total := uint64(0)
+	for {
+		res, err := c.n.counted(ctx, func(b *format.CommandBuf) {
+			cmd := format.Purge{Tenant: who.Tenant, Queue: viewBytes(queue), AnyGroup: group == nil}
+			if group != nil {
+				cmd.Group = viewBytes(*group)
+			}
+			b.AddPurge(&cmd)
+		})
+		if err != nil {
+			return total, err
+		}
+		if total += res.Rows; !res.More {
+			return total, nil
+		}
+	}
+}
+
+// redrive reads a dead letter's message and proposes its move to a partition's tail: append and
+// removal are one command, both or neither (S-dlq-14).
+func (d *doCall) redrive(_ context.Context, i int, op *Redrive) *Error {
+	n := d.n
+	id := op.DeadLetter
+	if op.ByAddress {
+		part, ok := n.partByID(d.caller.Tenant, op.PartitionID)
+		if !ok {
+			return errOfCode(format.CodeGone)
+		}
+		found, ok, err := n.deadAt(&part, op.TransactionID)
+		if err != nil {
+			return errRead(err)
+		}
+		if !ok {
+			return errOfCode(format.CodeGone)
+		}
+		id = found.ID
+	}
+	n.state.RLock()
+	head, ok := n.state.m.DeadLetterByID(d.caller.Tenant, id)
+	n.state.RUnlock()
+	if !ok {
+		return errOfCode(format.CodeGone)
+	}
+	dead, ok, err := n.deadLetter(d.caller.Tenant, &head)
+	if err != nil {
+		return errRead(err)
+	}
+	if !ok {
+		return errOfCode(format.CodeGone)
+	}
+	queue, partition := dead.Queue, dead.Partition
+	if op.ToOther {
+		queue = op.Queue
+	}
+	if op.ToPart {
+		partition = op.Partition
+	} else if op.ToOther {
+		partition = dead.Partition
+	}
+	return d.addRedrive(i, id, &dead, queue, partition)
+}
+
+func (d *doCall) addRedrive(i int, id format.DeadLetterID, dead *DeadLetter, queue, partition string) *Error {
+	if err := checkNames(queue, partition, "partition"); err != nil {
+		return err
+	}
+	rec := &dead.Message
+	txn := "dlq:" + id.String()
+	msg := format.FrameMessage{TransactionID: viewBytes(txn), HasID: true, TraceID: rec.TraceID,
+		ProducerSub: viewBytes(rec.ProducerSub), ContentType: viewBytes(rec.ContentType), Payload: rec.Payload}
+	if len(rec.Headers) > 0 {
+		msg.Headers = format.AppendHeaders(nil, formatHeaders(rec.Headers))
+	}
+	hash := format.HashID(d.n.identity.hashKey, msg.TransactionID)
+	cmd := format.Redrive{DeadLetter: id, Append: format.Append{Tenant: d.caller.Tenant, Queue: viewBytes(queue),
+		Partition: viewBytes(partition), Frame: format.FrameNative, Count: 1, IDs: format.IDsAll, Hashes: hash[:]}}
+	d.n.dedupEvidence(&cmd.Append)
+	sub := d.push.sub
+	d.after = append(d.after, afterOp{op: i, command: sub.buf.Count, write: true,
+		finish: func(s *submission, it *format.Result, out *Result) {
+			d.redriven(s, it, out, RedriveItem{DeadLetter: id, Queue: queue, Partition: partition, Group: dead.Group,
+				TransactionID: rec.TransactionID, Message: MessageResult{Status: Queued}}, txn)
+		}})
+	sub.buf.AddRedrive(&cmd, format.EncodeFrame(nil, []format.FrameMessage{msg}, format.FrameOptions{Compress: true}))
+	sub.addQueue(d.caller.Tenant, queue)
+	return nil
+}
+
+func (d *doCall) redriven(s *submission, it *format.Result, out *Result, item RedriveItem, txn string) {
+	switch it.Code {
+	case format.CodeDuplicate:
+		item.Duplicate, item.Message.Status = true, Duplicate
+	case format.CodeOK:
+		a := &s.flight.results.Appends[it.At]
+		item.Message.Offset = a.Base
+		item.Message.ID = d.n.identity.messageID(s.flight.header.W, format.Place{Index: s.flight.index, Ordinal: it.First})
+		d.n.counters.redriven.Add(1)
+	default:
+		out.Err = errOfCode(it.Code)
+		return
+	}
+	out.Redrive = item
+}

@@ -1,0 +1,186 @@
+package engine
+
+import (
+	"context"
+
+	"queen/engine/format"
+)
+
+// deliver renders what a pop claimed and settles, before the answer leaves, what it could not
+// render: ranges that are gone are skipped, ranges cut by the byte budget are trimmed, ranges that
+// can not be read are handed back (engine design section 3). It returns nil when nothing of the claim
+// was deliverable, so that the caller pops again.
+func (c *popCall) deliver(ctx context.Context, a *popAnswer) (*Delivery, error) {
+	n := c.n
+	d := rendering{call: c, answer: a, left: c.req.MaxBytes, reader: frameReader{n: n}}
+	for i := range a.result.Claims {
+		if err := d.claim(&a.result.Claims[i]); err != nil {
+			n.event("read", err)
+			d.failed = err
+			d.handBack(&a.result.Claims[i])
+		}
+	}
+	if err := d.settle(ctx); err != nil {
+		n.release(a.result.Lease, 0)
+		return nil, err
+	}
+	if len(d.messages) == 0 {
+		if d.failed != nil {
+			return nil, &Error{Code: CodeCorrupt, Message: "the claimed messages can not be read; they were handed back", Cause: d.failed}
+		}
+		return nil, nil
+	}
+	if c.isGone() || ctx.Err() != nil {
+		if !a.result.Lease.IsZero() {
+			n.release(a.result.Lease, 0)
+		}
+		return nil, errContext(ctx, OutcomeNone)
+	}
+	return d.delivery(), nil
+}
+
+// rendering is one pop's answer in the making.
+type rendering struct {
+	call     *popCall
+	answer   *popAnswer
+	reader   frameReader
+	left     int64
+	claims   []Claimed
+	messages []Delivered
+	ids      []deliveredClaim
+	after    *submission // Skip, TrimLease and Release commands
+	failed   error
+}
+
+// claim renders one claimed range.
+func (d *rendering) claim(cl *format.Claim) error {
+	n := d.call.n
+	part, ok := n.partByID(d.call.caller.Tenant, cl.Partition)
+	if !ok {
+		return nil // deleted since: the lease went with it
+	}
+	if d.left <= 0 && len(d.messages) > 0 {
+		d.handBack(cl)
+		return nil
+	}
+	s := part.span(cl.First, cl.End)
+	s.newest, s.now = cl.NewestRow, d.answer.header.W
+	at := len(d.claims)
+	first := len(d.messages)
+	lease := !d.answer.result.Lease.IsZero()
+	ids := deliveredClaim{partition: cl.Partition, group: d.call.group}
+	next, err := d.reader.read(s, d.left, func(rec *Record) bool {
+		d.left -= int64(len(rec.Payload))
+		d.messages = append(d.messages, Delivered{Record: *rec, Claim: at})
+		if lease {
+			ids.add(rec)
+		}
+		return true
+	})
+	if err != nil {
+		d.messages = d.messages[:first]
+		return err
+	}
+	if len(d.messages) == first {
+		d.skip(cl, max(next, part.start))
+		return nil
+	}
+	last := d.messages[len(d.messages)-1].Offset
+	switch {
+	case next < cl.End: // the byte budget cut the range
+		d.trim(cl, last, last+1)
+	case last+1 < cl.End: // the rest of it is gone
+		d.trim(cl, last, cl.End)
+	}
+	d.claims = append(d.claims, Claimed{Queue: part.queueName, Partition: part.name,
+		PartitionID: cl.Partition, First: d.messages[first].Offset, Last: last, Attempt: cl.Attempt})
+	if lease {
+		d.ids = append(d.ids, ids)
+	}
+	return nil
+}
+
+func (d *rendering) commands() *format.CommandBuf {
+	if d.after == nil {
+		d.after = newSubmission(consumption)
+	}
+	return d.after.buf
+}
+
+func (d *rendering) skip(cl *format.Claim, upto format.Offset) {
+	if lease := d.answer.result.Lease; !lease.IsZero() {
+		d.commands().AddSkip(&format.Skip{Lease: lease, Partition: cl.Partition, Upto: max(upto, cl.End)})
+	}
+}
+
+func (d *rendering) trim(cl *format.Claim, last, end format.Offset) {
+	if lease := d.answer.result.Lease; !lease.IsZero() {
+		d.commands().AddTrimLease(&format.TrimLease{Lease: lease, Partition: cl.Partition, LastDelivered: last, NewEnd: end})
+	}
+}
+
+func (d *rendering) handBack(cl *format.Claim) {
+	if lease := d.answer.result.Lease; !lease.IsZero() {
+		d.commands().AddRelease(&format.Release{Lease: lease, Partitions: []format.PartitionID{cl.Partition}})
+	}
+}
+
+// settle makes the skips and trims durable before the answer leaves. With an unknown outcome there
+// is no answer.
+func (d *rendering) settle(ctx context.Context) *Error {
+	if d.after == nil {
+		return nil
+	}
+	d.call.n.fuser.submit(d.after)
+	return d.after.wait(ctx)
+}
+
+func (d *rendering) delivery() *Delivery {
+	c, n := d.call, d.call.n
+	out := Delivery{Group: c.group, Claims: d.claims, Chosen: c.chosen,
+		Conflate: d.answer.result.Conflate, Conflict: d.answer.result.Conflict}
+	if out.Chosen.Set {
+		out.Chosen.Partitions, out.Chosen.Batch = int(c.cmd.Partitions), int(c.cmd.Batch)
+	}
+	lease := d.answer.result.Lease
+	var bytes uint64
+	for i := range d.messages {
+		bytes += uint64(len(d.messages[i].Payload))
+	}
+	n.counters.claims.Add(uint64(len(d.claims)))
+	n.counters.deliveredMessages.Add(uint64(len(d.messages)))
+	n.counters.deliveredBytes.Add(bytes)
+	if !lease.IsZero() {
+		out.Lease = lease.String()
+		n.delivered.add(lease, d.ids)
+	}
+	messages := d.messages
+	return NewDelivery(out, func(yield func(Delivered, error) bool) {
+		for i := range messages {
+			if !yield(messages[i], nil) {
+				return
+			}
+		}
+	}, func(delivered bool) {
+		if !delivered && !lease.IsZero() {
+			n.release(lease, 0)
+		}
+	})
+}
+
+// add remembers the id under which a message was handed out.
+func (c *deliveredClaim) add(rec *Record) {
+	k := len(c.ids)
+	if k == 0 {
+		c.first = rec.Offset
+	}
+	if c.offsets == nil && rec.Offset != c.first+format.Offset(k) {
+		for i := range k {
+			c.offsets = append(c.offsets, c.first+format.Offset(i))
+		}
+	}
+	if c.offsets != nil {
+		c.offsets = append(c.offsets, rec.Offset)
+	}
+	c.ids = append(c.ids, hashDelivered(rec.TransactionID))
+}

@@ -1,0 +1,122 @@
+package engine
+
+import (
+	"sync"
+
+	"github.com/zeebo/xxh3"
+
+	"queen/engine/format"
+)
+
+// delivered remembers, node-locally and bounded, which ids a lease handed out, so that acks by
+// transactionId become offsets without reading the log. It is a cache: what it forgot is found
+// through the leased range (engine design section 7).
+type delivered struct {
+	limit int64
+
+	mu struct {
+		sync.Mutex
+		leases map[format.UUID]*deliveredLease
+		order  []format.UUID // oldest first; entries whose lease is gone are skipped
+		bytes  int64
+	}
+}
+
+type deliveredLease struct {
+	claims []deliveredClaim
+	bytes  int64
+}
+
+// deliveredClaim holds one id hash per delivered message. Offsets are first + position unless the
+// claim has gaps, which deliveredClaim.offsets then lists.
+type deliveredClaim struct {
+	partition format.PartitionID
+	group     string
+	first     format.Offset
+	offsets   []format.Offset
+	ids       []xxh3.Uint128
+}
+
+func newDelivered(limit int64) *delivered {
+	d := &delivered{limit: limit}
+	d.mu.leases = map[format.UUID]*deliveredLease{}
+	return d
+}
+
+func hashDelivered(id string) xxh3.Uint128 { return xxh3.HashString128(id) }
+
+// add remembers what a lease handed out and forgets the oldest leases above the limit.
+func (d *delivered) add(lease format.UUID, claims []deliveredClaim) {
+	l := &deliveredLease{claims: claims, bytes: 128}
+	for i := range claims {
+		l.bytes += 96 + int64(len(claims[i].ids))*16 + int64(len(claims[i].offsets))*8
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.mu.leases[lease] = l
+	d.mu.order = append(d.mu.order, lease)
+	d.mu.bytes += l.bytes
+	for d.mu.bytes > d.limit && len(d.mu.order) > 1 {
+		d.dropLocked(d.mu.order[0])
+		d.mu.order = d.mu.order[1:]
+	}
+	if len(d.mu.order) > 64 && len(d.mu.order) > 4*len(d.mu.leases) {
+		kept := d.mu.order[:0]
+		for _, id := range d.mu.order {
+			if d.mu.leases[id] != nil {
+				kept = append(kept, id)
+			}
+		}
+		d.mu.order = kept
+	}
+}
+
+// drop forgets a lease that ended.
+func (d *delivered) drop(lease format.UUID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.dropLocked(lease)
+}
+
+func (d *delivered) dropLocked(lease format.UUID) {
+	if l := d.mu.leases[lease]; l != nil {
+		d.mu.bytes -= l.bytes
+		delete(d.mu.leases, lease)
+	}
+}
+
+// find looks an id up in what the lease handed out for a partition. used holds offsets already
+// named by this call: an id that stands twice resolves to the lowest offset not yet named.
+func (d *delivered) find(lease format.UUID, pid format.PartitionID, id string, used func(format.Offset) bool) (format.Offset, bool) {
+	h := hashDelivered(id)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	l := d.mu.leases[lease]
+	if l == nil {
+		return 0, false
+	}
+	for i := range l.claims {
+		c := &l.claims[i]
+		if c.partition != pid {
+			continue
+		}
+		// Acks usually come in delivery order, so the search starts at the first id not yet named.
+		for k := range c.ids {
+			if c.ids[k] != h {
+				continue
+			}
+			if o := c.offset(k); !used(o) {
+				return o, true
+			}
+		}
+		return 0, false
+	}
+	return 0, false
+}
+
+func (c *deliveredClaim) offset(k int) format.Offset {
+	if c.offsets != nil {
+		return c.offsets[k]
+	}
+	return c.first + format.Offset(k)
+}

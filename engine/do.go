@@ -1,0 +1,242 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"queen/engine/format"
+)
+
+// Do implements Engine. Consumption and writes of one batch travel as two submissions, so that the
+// writes wait for admission and the acks do not (S-bp-3).
+func (n *Node) Do(ctx context.Context, c Caller, b Batch) ([]Result, error) {
+	if b.Atomic {
+		return nil, &Error{Code: CodeNotBuilt, Message: "transactions are not built yet"}
+	}
+	if c.Key != "" {
+		return nil, &Error{Code: CodeNotBuilt, Field: "Idempotency-Key", Message: "idempotency keys are not built yet"}
+	}
+	if ctx.Err() != nil {
+		return nil, errContext(ctx, OutcomeNone)
+	}
+	d := doCall{n: n, caller: c, ops: b.Ops, out: make([]Result, len(b.Ops))}
+	d.push = pushEncoder{n: n, caller: c, sub: newSubmission(writing)}
+	d.use = newSubmission(consumption)
+	d.ack = ackEncoder{n: n, caller: c, sub: d.use}
+	for i, op := range b.Ops {
+		if err := d.encode(ctx, i, op); err != nil {
+			d.refuse(i, err)
+		}
+	}
+	d.ack.encode()
+	if err := d.commit(ctx); err != nil {
+		return nil, err
+	}
+	d.results()
+	return d.out, nil
+}
+
+// doCall is one Do under way.
+type doCall struct {
+	n      *Node
+	caller Caller
+	ops    []Op
+	out    []Result
+	push   pushEncoder
+	ack    ackEncoder
+	// use is the consumption submission; after finishes the result of an op that is one command of it.
+	use   *submission
+	after []afterOp
+}
+
+type afterOp struct {
+	op, command int
+	write       bool // the command is in the write submission
+	finish      func(s *submission, it *format.Result, out *Result)
+}
+
+func (d *doCall) encode(ctx context.Context, i int, op Op) *Error {
+	switch op := op.(type) {
+	case *Append:
+		return d.push.add(i, op)
+	case *Ack:
+		return d.ack.add(i, op)
+	case *Extend:
+		return d.extend(i, op)
+	case *Release:
+		return d.release(i, op)
+	case *SetOffset:
+		return d.setOffset(i, op)
+	case *Redrive:
+		return d.redrive(ctx, i, op)
+	}
+	return &Error{Code: CodeNotBuilt, Message: "this operation is not built yet"}
+}
+
+// refuse answers one op that never reached an entry.
+func (d *doCall) refuse(i int, err *Error) {
+	d.out[i].Err = err
+	if a, ok := d.ops[i].(*Append); ok {
+		d.out[i].Messages = make([]MessageResult, len(a.Messages))
+		for k := range d.out[i].Messages {
+			d.out[i].Messages[k] = MessageResult{Status: Refused, Err: err}
+		}
+	}
+}
+
+func (d *doCall) extend(i int, op *Extend) *Error {
+	lease, ok := format.ParseUUID(op.Lease)
+	if !ok {
+		return nil // renews nothing, indistinguishable from an expired lease (S-lease-4)
+	}
+	d.one(i, func(s *submission, it *format.Result, out *Result) {
+		if it.Code != format.CodeOK {
+			return
+		}
+		res := &s.flight.results.Extends[it.At]
+		out.Extend = ExtendItem{Renewed: res.Renewed}
+		if res.Renewed > 0 {
+			out.Extend.Expires = s.flight.header.W + format.Wall(res.Expiry-s.flight.header.T)
+		}
+	})
+	d.use.buf.AddExtend(&format.Extend{Lease: lease, For: max(op.For, time.Second).Microseconds()})
+	return nil
+}
+
+func (d *doCall) release(i int, op *Release) *Error {
+	lease, ok := format.ParseUUID(op.Lease)
+	if !ok {
+		return errOfCode(format.CodeLeaseInvalid)
+	}
+	d.one(i, d.counted)
+	cmd := format.Release{Lease: lease}
+	if op.Partition != 0 {
+		cmd.Partitions = []format.PartitionID{op.Partition}
+	}
+	d.use.buf.AddRelease(&cmd)
+	return nil
+}
+
+// setOffset seeks: a whole group by a new registration, one partition by its cursor (S-seek-1).
+func (d *doCall) setOffset(i int, op *SetOffset) *Error {
+	group := op.Group
+	if group == "" {
+		group = format.QueueMode
+	}
+	other := op.Partition
+	if len(group) > len(other) {
+		other = group
+	}
+	if err := checkNames(op.Queue, other, "group"); err != nil {
+		return err
+	}
+	if op.Whole {
+		reg := format.Register{Tenant: d.caller.Tenant, Queue: viewBytes(op.Queue), Group: viewBytes(group),
+			Start: format.StartNew, Reset: true}
+		switch {
+		case op.To.ByTime:
+			reg.Start, reg.From = format.StartFrom, op.To.Time
+		case !op.To.End:
+			return errBad("toEnd", "", "a whole group can be moved to a time or to the end")
+		}
+		d.one(i, d.counted)
+		d.use.buf.AddRegister(&reg)
+		return nil
+	}
+	cmd := format.SetOffset{Tenant: d.caller.Tenant, Queue: viewBytes(op.Queue),
+		Partition: viewBytes(op.Partition), Group: viewBytes(group), ToEnd: op.To.End, To: op.To.Offset}
+	if op.To.ByTime {
+		at, err := d.n.offsetAtTime(d.caller.Tenant, op.Queue, op.Partition, op.To.Time)
+		if err != nil {
+			return err
+		}
+		cmd.ToEnd, cmd.To = !at.found, at.offset
+	}
+	d.one(i, d.counted)
+	d.use.buf.AddSetOffset(&cmd)
+	return nil
+}
+
+// one remembers that the next command of the consumption submission answers op i.
+func (d *doCall) one(i int, finish func(*submission, *format.Result, *Result)) {
+	d.after = append(d.after, afterOp{op: i, command: d.use.buf.Count, finish: finish})
+}
+
+func (d *doCall) counted(s *submission, it *format.Result, out *Result) {
+	if out.Err = errOfCode(it.Code); out.Err == nil {
+		out.Rows = s.flight.results.Counts[it.At].Rows
+	}
+}
+
+// commit submits what was encoded and waits until it is durable and applied.
+func (d *doCall) commit(ctx context.Context) *Error {
+	write := d.push.sub
+	if write.buf.Count > 0 {
+		size := int64(write.size())
+		if size > entryByteLimit {
+			return &Error{Code: CodeTooLarge, Field: "payload", Limit: "96 MiB per call",
+				Message: "the messages of one call are larger than an entry may be"}
+		}
+		if err := d.n.admitWrite(ctx, size); err != nil {
+			return err
+		}
+		defer d.n.writes.release(size)
+	}
+	if d.use.buf.Count > 0 {
+		d.n.fuser.submit(d.use)
+	}
+	if write.buf.Count > 0 {
+		d.n.fuser.submit(write)
+	}
+	for _, s := range []*submission{d.use, write} {
+		if s.buf.Count == 0 {
+			continue
+		}
+		if err := s.wait(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wait blocks until the submission's entry is applied. When ctx ends first, a submission that is in
+// no entry yet is withdrawn; otherwise its outcome is unknown to the caller.
+func (s *submission) wait(ctx context.Context) *Error {
+	select {
+	case <-s.done:
+		return s.err
+	case <-ctx.Done():
+		if s.withdraw() {
+			return errContext(ctx, OutcomeNone)
+		}
+		return errContext(ctx, OutcomeUnknown)
+	}
+}
+
+func (d *doCall) results() {
+	if d.push.sub.buf.Count > 0 {
+		d.push.results(d.out)
+	}
+	if d.use.buf.Count > 0 {
+		d.ack.results(d.out)
+	}
+	for _, a := range d.after {
+		s := d.use
+		if a.write {
+			s = d.push.sub
+		}
+		a.finish(s, &s.items()[a.command], &d.out[a.op])
+	}
+}
+
+// release hands a lease back without waiting for it.
+func (n *Node) release(lease format.UUID, pid format.PartitionID) {
+	s := newSubmission(consumption)
+	cmd := format.Release{Lease: lease}
+	if pid != 0 {
+		cmd.Partitions = []format.PartitionID{pid}
+	}
+	s.buf.AddRelease(&cmd)
+	n.counters.handedBack.Add(1)
+	n.fuser.submit(s)
+}

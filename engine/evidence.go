@@ -1,0 +1,115 @@
+package engine
+
+import (
+	"queen/engine/format"
+)
+
+// findEvidence answers what a Pop stopped at: where a missing cursor starts. It is looked up in
+// committed, immutable data and travels in the next Pop of the call, valid for the generation asked.
+func (c *popCall) findEvidence(res *format.PopResult) *Error {
+	n := c.n
+	part, ok := n.partByID(c.caller.Tenant, res.Need)
+	if !ok {
+		return nil // deleted meanwhile: look again
+	}
+	start, err := n.logStart(&part)
+	if err != nil {
+		return errRead(err)
+	}
+	var at foundAt
+	switch res.NeedStart {
+	case format.StartNew:
+		at, err = n.firstAfter(&part, start, res.NeedAfter)
+	case format.StartFrom:
+		at, err = n.firstAt(&part, start, res.NeedFrom)
+	default:
+		at = foundAt{found: true, offset: start}
+	}
+	if err != nil {
+		return errRead(err)
+	}
+	offset := part.next
+	if at.found {
+		offset = at.offset
+	}
+	c.cmd.Evidence = append(c.cmd.Evidence, format.CursorEvidence{
+		Partition: res.Need, Generation: res.NeedGeneration, Offset: offset})
+	return nil
+}
+
+// resolveAck turns the id an ack names into an offset: a message id by arithmetic; an id this node
+// handed out from its table; else by a bounded scan of the leased range, or of what lies around the
+// cursor (engine design section 7).
+func (n *Node) resolveAck(c Caller, g *ackGroup, id string) (format.Offset, *Error) {
+	used := func(o format.Offset) bool { return g.named[o] }
+	if o, ok := n.delivered.find(g.lease, g.partition, id, used); ok {
+		return o, nil
+	}
+	part, ok := n.partByID(c.Tenant, g.partition)
+	if !ok {
+		return 0, errOfCode(format.CodeUnknownPartition)
+	}
+	start, err := n.logStart(&part)
+	if err != nil {
+		return 0, errRead(err)
+	}
+	if u, isUUID := format.ParseUUID(id); isUUID {
+		if o, ok, err := n.offsetOfID(&part, start, u); err != nil {
+			return 0, errRead(err)
+		} else if ok && n.ownID(&part, o) {
+			return o, nil
+		}
+	}
+	held := n.cursorOf(&part, g.group)
+	if !held.exists {
+		return 0, errOfCode(format.CodeNotLeased)
+	}
+	if held.lease != g.lease {
+		if o, ok := n.delivered.find(held.lease, g.partition, id, used); ok {
+			return o, nil
+		}
+	}
+	// The open span first: the lowest offset above the cursor that is not named yet.
+	end := held.end
+	if end <= held.next {
+		end = min(part.next, held.next+scanFrames)
+	}
+	if o, ok, err := n.scanForward(&part, max(held.next, start), end, id, used); err != nil {
+		return 0, errRead(err)
+	} else if ok {
+		return o, nil
+	}
+	// A repeat of an old ack: the original's offset, wherever dedup still knows it.
+	if o, ok := n.knownID(&part, id); ok {
+		return o, nil
+	}
+	rec, found, err := n.scanBack(&part, start, held.next, id, scanFrames, scanBytes)
+	switch {
+	case err != nil:
+		return 0, errRead(err)
+	case !found:
+		return 0, errOfCode(format.CodeUnresolvable)
+	}
+	return rec.Offset, nil
+}
+
+// ownID reports whether the message at o has no caller's id, so that its message id is its
+// transaction id.
+func (n *Node) ownID(part *partView, o format.Offset) bool {
+	rec, ok, err := n.recordAt(part, o, nil)
+	return err == nil && ok && !rec.HasCallerID
+}
+
+// scanForward looks for an id in [from, to), lowest offset first, within the scan's bounds.
+func (n *Node) scanForward(part *partView, from, to format.Offset, id string, used func(format.Offset) bool) (format.Offset, bool, error) {
+	var hit format.Offset
+	found := false
+	reader := frameReader{n: n}
+	_, err := reader.read(part.span(from, to), maxReadBytes, func(rec *Record) bool {
+		if rec.TransactionID == id && !used(rec.Offset) {
+			hit, found = rec.Offset, true
+		}
+		return !found
+	})
+	return hit, found, err
+}

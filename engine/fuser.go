@@ -1,0 +1,193 @@
+package engine
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"queen/engine/format"
+)
+
+// Bounds of an entry (engine design section 3): the fuser stops adding at entryBytes; while
+// consumers wait an entry holds at most pushBytesBusy of pushes.
+const (
+	entryBytes     = 4 << 20
+	pushBytesBusy  = 256 << 10
+	entryOrdinals  = 1 << 20
+	entryByteLimit = 96 << 20
+)
+
+// class orders submissions inside an entry: what consumers do goes first, so that producers can
+// never starve them.
+type class uint8
+
+const (
+	consumption class = iota // acks, releases, extends, pops, administration
+	writing                  // pushes and other commands that grow storage
+	classes
+)
+
+// submission is what one call contributes to an entry.
+type submission struct {
+	buf   *format.CommandBuf
+	class class
+	// alone asks for an entry of its own (Mark, Genesis, Term).
+	alone bool
+	// queues are the queues its appends name, for pops that ride behind them.
+	queues []queueName
+	// applied, when set, runs in the apply goroutine before the next entry is applied, instead of
+	// done being closed. It must not block.
+	applied func(s *submission)
+
+	state  atomic.Uint32 // waiting, taken or withdrawn
+	done   chan struct{}
+	flight *flight
+	first  int // number of its first command in the entry
+	err    *Error
+}
+
+const (
+	subWaiting uint32 = iota
+	subTaken
+	subWithdrawn
+)
+
+// flight is an entry between proposal and the completion of its callers.
+type flight struct {
+	subs    []*submission
+	header  format.EntryHeader
+	index   format.Index
+	results format.Results
+}
+
+// items are the verdicts about the submission's commands; valid once it is done.
+func (s *submission) items() []format.Result {
+	return s.flight.results.Items[s.first : s.first+s.buf.Count]
+}
+
+type queueName struct {
+	tenant format.Tenant
+	queue  string
+}
+
+func newSubmission(c class) *submission {
+	return &submission{buf: &format.CommandBuf{}, class: c, done: make(chan struct{})}
+}
+
+// size is the bytes the submission adds to an entry.
+func (s *submission) size() int {
+	return len(s.buf.Commands) + len(s.buf.IDs) + len(s.buf.Payload)
+}
+
+// finish completes the submission: err is set, or its flight holds the verdicts.
+func (s *submission) finish(err *Error) {
+	s.err = err
+	if s.applied != nil {
+		s.applied(s)
+		return
+	}
+	close(s.done)
+}
+
+// fuser packs the commands of all callers into entries: whoever waits while an entry is being
+// written shares the next one, its write and its flush.
+type fuser struct {
+	mu struct {
+		sync.Mutex
+		pending [classes][]*submission
+		closed  bool
+	}
+	wake chan struct{}
+}
+
+func newFuser() *fuser { return &fuser{wake: make(chan struct{}, 1)} }
+
+// submit queues s. After close it finishes s with CodeClosed at once.
+func (f *fuser) submit(s *submission) {
+	f.mu.Lock()
+	if f.mu.closed {
+		f.mu.Unlock()
+		s.finish(errClosed())
+		return
+	}
+	f.mu.pending[s.class] = append(f.mu.pending[s.class], s)
+	f.mu.Unlock()
+	select {
+	case f.wake <- struct{}{}:
+	default:
+	}
+}
+
+// withdraw takes back a submission that is in no entry yet; false when it is too late.
+func (s *submission) withdraw() bool { return s.state.CompareAndSwap(subWaiting, subWithdrawn) }
+
+// take removes and returns the submissions of the next entry, nil when none wait.
+func (f *fuser) take() []*submission {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var out []*submission
+	size, ordinals := 0, 0
+	for c := range f.mu.pending {
+		limit := entryBytes
+		if class(c) == writing && len(out) > 0 {
+			limit = min(entryBytes, size+pushBytesBusy)
+		}
+		queue := f.mu.pending[c]
+		n := 0
+		for ; n < len(queue); n++ {
+			s := queue[n]
+			if len(out) > 0 && (s.alone || size+s.size() > limit || ordinals+int(s.buf.Ordinals) > entryOrdinals) {
+				break
+			}
+			if !s.state.CompareAndSwap(subWaiting, subTaken) {
+				continue // withdrawn by its caller
+			}
+			out = append(out, s)
+			size += s.size()
+			ordinals += int(s.buf.Ordinals)
+			if s.alone {
+				n++
+				break
+			}
+		}
+		clear(queue[:n])
+		if n == len(queue) {
+			f.mu.pending[c] = queue[:0]
+		} else {
+			f.mu.pending[c] = queue[n:]
+		}
+		if len(out) > 0 && out[len(out)-1].alone {
+			break
+		}
+	}
+	return out
+}
+
+// waiting reports whether anything is queued.
+func (f *fuser) waiting() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, q := range f.mu.pending {
+		if len(q) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// close refuses what comes from now on; what is queued is still taken.
+func (f *fuser) close() {
+	f.mu.Lock()
+	f.mu.closed = true
+	f.mu.Unlock()
+	select {
+	case f.wake <- struct{}{}:
+	default:
+	}
+}
+
+// closed reports whether close was called.
+func (f *fuser) closed() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.mu.closed
+}

@@ -1,0 +1,220 @@
+package engine
+
+import (
+	"sync"
+	"time"
+
+	"queen/engine/clock"
+	"queen/engine/format"
+	"queen/engine/logstore/rows"
+)
+
+// house keeps the node in order: it proposes what is due by time alone, reveals hidden messages,
+// applies retention, ends chunks, watches the disk, and counts lag. It never touches the state
+// itself: what it wants it proposes, and apply decides.
+type house struct {
+	n      *Node
+	nudge  chan struct{}
+	done   sync.WaitGroup
+	chunk  chunkHash
+	lag    lagTable
+	writes lastWrites
+	rates  rates
+
+	// Owned by the apply goroutine.
+	rowBatch      []rows.Row
+	scratchAppend format.Append
+	lanes         []laneState
+}
+
+// idleTurn is how long upkeep sleeps at most: the disk gate and the mark by time are looked at then.
+const idleTurn = time.Second
+
+func newHouse(n *Node) *house { return &house{n: n, nudge: make(chan struct{}, 1)} }
+
+func (h *house) start() {
+	h.done.Add(3)
+	go h.upkeep()
+	go h.compact()
+	go h.sweepLoop()
+}
+
+func (h *house) stop() { h.done.Wait() }
+
+// applied runs in the apply goroutine after every entry.
+func (h *house) applied(c *Committed, e *format.Entry, o *Applied) {
+	h.chunk.add(c.Index, localTerm, format.EntryEncoded, e, o.Canonical, h.n.cfg.Clock.Mono())
+	h.writes.note(h.n.state.m.Touched(), e.Header.W)
+	if h.chunk.bytes() >= h.n.cfg.MarkBytes || h.soonDue() {
+		h.poke()
+	}
+}
+
+func (h *house) poke() {
+	select {
+	case h.nudge <- struct{}{}:
+	default:
+	}
+}
+
+// soonDue reports that something falls due before upkeep would wake on its own.
+func (h *house) soonDue() bool {
+	h.n.state.RLock()
+	defer h.n.state.RUnlock()
+	t, w := h.n.state.m.NextDue()
+	p := h.n.state.m.Pending()
+	soon := idleTurn.Microseconds()
+	return p.Tasks > 0 || p.Reveals > 0 || t != 0 && int64(t-h.n.state.m.T()) < soon ||
+		w != 0 && int64(w-h.n.state.m.W()) < soon
+}
+
+// upkeep is the loop of everything that is proposed on the node's own account.
+func (h *house) upkeep() {
+	defer h.done.Done()
+	n := h.n
+	timer := n.cfg.Clock.NewTimer(idleTurn)
+	defer timer.Stop()
+	var retained int64
+	for {
+		again := h.turn()
+		h.rates.sample(n.cfg.Clock.Mono(), n.counters.pushed.Load(), n.counters.deliveredMessages.Load())
+		if now := n.cfg.Clock.Mono(); now-retained >= n.cfg.RetentionEvery.Microseconds() {
+			retained = now
+			h.retain()
+			h.diskGate()
+		}
+		if n.closing() {
+			return
+		}
+		if again {
+			continue
+		}
+		timer.Reset(h.pause())
+		h.wait(timer)
+	}
+}
+
+func (h *house) wait(timer clock.Timer) {
+	select {
+	case <-timer.C():
+	case <-h.nudge:
+	case <-h.n.stopping:
+	}
+}
+
+// pause is how long nothing is due.
+func (h *house) pause() time.Duration {
+	h.n.state.RLock()
+	t, w := h.n.state.m.NextDue()
+	h.n.state.RUnlock()
+	nowT, nowW := h.n.stamp.now()
+	pause := idleTurn
+	if t != 0 {
+		pause = min(pause, time.Duration(t-nowT)*time.Microsecond)
+	}
+	if w != 0 {
+		pause = min(pause, time.Duration(w-nowW)*time.Microsecond)
+	}
+	return max(pause, 0)
+}
+
+// turn does one round of what is due and reports whether there is more.
+func (h *house) turn() (again bool) {
+	n := h.n
+	n.state.RLock()
+	t, w := n.state.m.NextDue()
+	pending := n.state.m.Pending()
+	n.state.RUnlock()
+	nowT, nowW := n.stamp.now()
+	if t != 0 && nowT >= t || w != 0 && nowW >= w {
+		s := newSubmission(consumption)
+		s.buf.AddTick()
+		h.commit(s)
+		again = true
+	}
+	if pending.Reveals > 0 {
+		again = h.reveal() || again
+	}
+	if pending.Tasks > 0 {
+		s := newSubmission(consumption)
+		s.buf.AddSweep(&format.Sweep{Limit: sweepRows})
+		h.commit(s)
+		again = true
+	}
+	h.mark()
+	return again
+}
+
+// sweepRows bounds the rows that one Sweep frees, so that apply is not held up.
+const sweepRows = 2048
+
+// commit submits and waits; false when the node stopped or the entry was refused.
+func (h *house) commit(s *submission) bool {
+	if s.buf.Count == 0 {
+		return false
+	}
+	h.n.fuser.submit(s)
+	<-s.done
+	return s.err == nil
+}
+
+// reveal looks up how far hidden messages have become deliverable and proposes it.
+func (h *house) reveal() (again bool) {
+	const limit = 256
+	n := h.n
+	n.state.RLock()
+	due := n.state.m.DueReveals(nil, limit)
+	n.state.RUnlock()
+	_, nowW := n.stamp.now()
+	s := newSubmission(consumption)
+	for i := range due {
+		d := &due[i]
+		r := format.Reveal{Partition: d.Partition, Visible: d.End, Generation: d.Generation}
+		part := partView{id: d.Partition, next: d.End, newest: d.NewestRow}
+		at, err := n.firstAt(&part, d.Visible, nowW-d.Delay+1)
+		if err != nil {
+			n.event("reveal", err)
+			continue
+		}
+		if at.found {
+			r.Visible, r.Next = at.offset, at.w+d.Delay
+		}
+		s.buf.AddReveal(&r)
+	}
+	return h.commit(s)
+}
+
+// compact sorts and merges the frame index in the background.
+func (h *house) compact() {
+	defer h.done.Done()
+	n := h.n
+	timer := n.cfg.Clock.NewTimer(idleTurn)
+	defer timer.Stop()
+	for !n.closing() {
+		if n.rows.Compact() {
+			continue
+		}
+		timer.Reset(idleTurn / 10)
+		select {
+		case <-timer.C():
+		case <-n.stopping:
+		}
+	}
+}
+
+// diskGate closes for pushes above the high mark and opens again below the low one (S-bp-4).
+func (h *house) diskGate() {
+	n := h.n
+	space, err := n.cfg.FS.Free(n.cfg.Dir)
+	if err != nil || space.Total <= 0 {
+		n.event("disk", err)
+		return
+	}
+	used := int(100 * (space.Total - space.Available) / space.Total)
+	switch {
+	case used >= n.cfg.DiskHigh && n.full.CompareAndSwap(false, true):
+		n.cfg.Log.Error("disk above its high mark: pushes are refused", "used_percent", used)
+	case used < n.cfg.DiskLow && n.full.CompareAndSwap(true, false):
+		n.cfg.Log.Info("disk below its low mark: pushes are taken again", "used_percent", used)
+	}
+}

@@ -1,0 +1,414 @@
+package engine
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"queen/engine/format"
+	"queen/engine/machine"
+)
+
+// inspector implements Inspect; it proposes nothing.
+type inspector struct{ n *Node }
+
+// Inspect implements Engine.
+func (n *Node) Inspect() Inspect { return inspector{n} }
+
+func sortBy[T any](rows []T, key func(*T) int64) {
+	slices.SortStableFunc(rows, func(a, b T) int {
+		x, y := key(&a), key(&b)
+		switch {
+		case x < y:
+			return -1
+		case x > y:
+			return 1
+		}
+		return 0
+	})
+}
+
+func (in inspector) Message(_ context.Context, who Caller, id format.PartitionID, transactionID string) (MessageDetail, error) {
+	notFound := &Error{Code: CodeNotFound, Message: "no such message"}
+	part, ok := in.n.partByID(who.Tenant, id)
+	if !ok {
+		return MessageDetail{}, notFound
+	}
+	rec, ok, err := in.n.findMessage(&part, transactionID)
+	if err == nil && !ok {
+		if o, known := in.n.knownID(&part, transactionID); known {
+			rec, ok, err = in.n.recordAt(&part, o, nil)
+		}
+	}
+	if err == nil && !ok {
+		var d machine.DeadLetter
+		if d, ok, err = in.n.deadAt(&part, transactionID); ok && err == nil {
+			rec, ok, err = in.n.pinned(&part, d.Offset)
+		}
+	}
+	if err != nil {
+		return MessageDetail{}, errRead(err)
+	}
+	if !ok {
+		return MessageDetail{}, notFound
+	}
+	return in.detail(&part, &rec), nil
+}
+
+// detail tells what every consumer group of the queue thinks of a message (S-obs-1, S-obs-2).
+func (in inspector) detail(part *partView, rec *Record) MessageDetail {
+	n := in.n
+	d := MessageDetail{Record: *rec, State: Pending, Partition: n.partitionInfo(part)}
+	if row, ok, err := n.rows.At(part.id, rec.Offset, part.newest); err == nil && ok {
+		d.Segment = uint64(row.Segment)
+	}
+	nowT, nowW := n.stamp.now()
+	n.state.RLock()
+	q, _ := n.state.m.QueueByID(part.Queue)
+	d.Queue = n.queueInfo(&q)
+	dead := n.state.m.DeadLettersAt(part.id, rec.Offset, rec.Offset+1, 64)
+	groups := n.state.m.Groups(part.Queue)
+	completed := len(groups) > 0
+	for i := range groups {
+		v := GroupView{Name: groups[i].Name}
+		cur, ok := n.state.m.CursorOf(part.id, groups[i].ID)
+		if ok && cur.Known {
+			v.Consumed, v.Retries = cur.Next > rec.Offset, cur.Retries
+			if l := &cur.Lease; !l.ID.IsZero() && rec.Offset >= l.Next && rec.Offset < l.End {
+				v.Leased, v.LeaseExpires = true, nowW+format.Wall(l.Expiry-nowT)
+			}
+		}
+		for k := range dead {
+			if dead[k].Group == v.Name {
+				v.Dead, v.Retries = true, dead[k].Retries
+			}
+		}
+		completed = completed && v.Consumed
+		d.Groups = append(d.Groups, v)
+	}
+	n.state.RUnlock()
+	for i := range d.Groups {
+		if v := &d.Groups[i]; v.Leased {
+			d.State = Processing
+		}
+	}
+	if completed {
+		d.State = Completed
+	}
+	for k := range dead {
+		d.State = DeadState
+		reason, err := n.keyed.deadReason(dead[k].ID[:])
+		if err != nil {
+			n.event("dead letter", err)
+		}
+		for i := range d.Groups {
+			if d.Groups[i].Name == dead[k].Group {
+				d.Groups[i].Error = reason
+			}
+		}
+	}
+	return d
+}
+
+// browse bounds of Messages.
+const (
+	browsePartitions = 4096
+	browseRecent     = 256 // messages looked at per partition
+)
+
+func (in inspector) Messages(ctx context.Context, who Caller, f MessageFilter) ([]MessageDetail, error) {
+	limit := min(max(f.Limit, 0), 1000)
+	if limit == 0 {
+		limit = 200
+	}
+	type hit struct {
+		part partView
+		rec  Record
+	}
+	var hits []hit
+	_, now := in.n.stamp.now()
+	to := f.To
+	if to == 0 {
+		to = now + 1
+	}
+	var queues []machine.Queue
+	catalog{in.n}.each(who.Tenant, func(q *machine.Queue) {
+		scope := Scope{Namespace: f.Namespace, Task: f.Task}
+		if (f.Queue == "" || f.Queue == q.Name) && scope.matches(&q.Options) {
+			queues = append(queues, *q)
+		}
+	})
+	left := browsePartitions
+	for i := range queues {
+		for after := format.PartitionID(0); left > 0 && ctx.Err() == nil; {
+			in.n.state.RLock()
+			rows, next := in.n.state.m.Partitions(queues[i].ID, after, f.From, min(left, 256), 65_536)
+			in.n.state.RUnlock()
+			for k := range rows {
+				if f.Partition != "" && rows[k].Name != f.Partition {
+					continue
+				}
+				left--
+				part := newPartView(rows[k], &queues[i])
+				from := part.start
+				if part.next-from > browseRecent {
+					from = part.next - browseRecent
+				}
+				reader := frameReader{n: in.n}
+				if _, err := reader.read(part.span(from, part.next), maxReadBytes, func(rec *Record) bool {
+					if rec.CreatedAt >= f.From && rec.CreatedAt < to {
+						hits = append(hits, hit{part, *rec})
+					}
+					return true
+				}); err != nil {
+					return nil, errRead(err)
+				}
+			}
+			if next == 0 {
+				break
+			}
+			after = next
+		}
+	}
+	sortBy(hits, func(h *hit) int64 { return -int64(h.rec.CreatedAt) })
+	var out []MessageDetail
+	skip := f.Skip
+	for i := range hits {
+		d := in.detail(&hits[i].part, &hits[i].rec)
+		if f.State != 0 && d.State != f.State {
+			continue
+		}
+		if skip > 0 {
+			skip--
+			continue
+		}
+		if out = append(out, d); len(out) == limit {
+			break
+		}
+	}
+	return out, nil
+}
+
+func (in inspector) Depth(_ context.Context, who Caller, queue, group string) (Depth, error) {
+	const listed = 1000
+	d := Depth{Queue: queue, Group: group, HasGroup: group != ""}
+	for after := format.PartitionID(0); ; {
+		in.n.state.RLock()
+		q, ok := in.n.state.m.QueueByName(who.Tenant, queue)
+		if !ok {
+			in.n.state.RUnlock()
+			return Depth{}, errOfCode(format.CodeUnknownQueue)
+		}
+		groups := in.n.state.m.Groups(q.ID)
+		if group != "" {
+			groups = slices.DeleteFunc(groups, func(g machine.Group) bool { return g.Name != group })
+		}
+		rows, next := in.n.state.m.Partitions(q.ID, after, 0, sweepPage, sweepPage)
+		for i := range rows {
+			s := sweepOne(in.n.state.m, newPartView(rows[i], &q), groups)
+			d.add(&s, len(groups) > 0, listed)
+		}
+		in.n.state.RUnlock()
+		if next == 0 {
+			return d, nil
+		}
+		after = next
+	}
+}
+
+func (d *Depth) add(s *sweptPartition, groups bool, listed int) {
+	start := s.part.start
+	if s.part.Empty {
+		start = s.part.next
+	}
+	from := start
+	if groups {
+		from = min(max(s.slowest, start), s.part.next)
+	}
+	pending := uint64(s.part.next - from)
+	if pending == 0 {
+		return
+	}
+	leased := min(s.leased, pending)
+	d.Pending += pending
+	d.Processing += leased
+	d.PartitionsPending++
+	if pending > leased {
+		d.PartitionReady++
+	}
+	if len(d.Partitions) < listed {
+		d.Partitions = append(d.Partitions, PartitionDepth{Partition: s.part.name, Pending: pending, Processing: leased})
+	}
+}
+
+func (in inspector) TopLag(_ context.Context, who Caller, queue string, limit int) ([]LagRow, error) {
+	if limit <= 0 || limit > 10_000 {
+		limit = 1000
+	}
+	var rows []LagRow
+	var queues []machine.Queue
+	catalog{in.n}.each(who.Tenant, func(q *machine.Queue) {
+		if queue == "" || q.Name == queue {
+			queues = append(queues, *q)
+		}
+	})
+	for i := range queues {
+		for after := format.PartitionID(0); ; {
+			in.n.state.RLock()
+			groups := in.n.state.m.Groups(queues[i].ID)
+			parts, next := in.n.state.m.Partitions(queues[i].ID, after, 0, sweepPage, sweepPage)
+			for k := range parts {
+				s := sweepOne(in.n.state.m, newPartView(parts[k], &queues[i]), groups)
+				rows = append(rows, lagRows(&s, groups)...)
+			}
+			in.n.state.RUnlock()
+			if len(rows) > 4*limit {
+				rows = worst(rows, limit)
+			}
+			if next == 0 {
+				break
+			}
+			after = next
+		}
+	}
+	rows = worst(rows, limit)
+	for i := range rows {
+		in.oldest(who, &rows[i])
+	}
+	return rows, nil
+}
+
+func lagRows(s *sweptPartition, groups []machine.Group) []LagRow {
+	var rows []LagRow
+	start := s.part.start
+	if s.part.Empty {
+		start = s.part.next
+	}
+	for g := range groups {
+		c := &s.cursors[g]
+		next := max(c.Next, start)
+		if !c.Known || next >= s.part.next {
+			continue
+		}
+		row := LagRow{Queue: s.part.queueName, Partition: s.part.name, PartitionID: s.part.id, Group: groups[g].Name,
+			Worker: c.Lease.Worker, Lag: uint64(s.part.next - next)}
+		if !c.Lease.ID.IsZero() && c.Lease.End > c.Next {
+			row.Processing = uint64(c.Lease.End - c.Next)
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+func worst(rows []LagRow, limit int) []LagRow {
+	sortBy(rows, func(r *LagRow) int64 { return -int64(r.Lag) })
+	return rows[:min(len(rows), limit)]
+}
+
+// oldest fills in when the oldest message behind a row's cursor was created.
+func (in inspector) oldest(who Caller, r *LagRow) {
+	part, ok := in.n.partByID(who.Tenant, r.PartitionID)
+	if !ok {
+		return
+	}
+	at := part.next - min(format.Offset(r.Lag), part.next)
+	if row, ok, err := in.n.rows.At(part.id, at, part.newest); err == nil && ok {
+		r.OldestAt = row.W
+	}
+}
+
+func (in inspector) Leases(_ context.Context, who Caller, limit int) ([]LeaseRow, error) {
+	if limit <= 0 || limit > 10_000 {
+		limit = 1000
+	}
+	nowT, nowW := in.n.stamp.now()
+	var out []LeaseRow
+	for after := uint32(0); ; {
+		in.n.state.RLock()
+		rows, next := in.n.state.m.Leases(who.Tenant, after, 1024, 65_536)
+		for i := range rows {
+			l := &rows[i]
+			part, ok := in.n.partByIDLocked(who.Tenant, l.Partition)
+			if !ok {
+				continue
+			}
+			out = append(out, LeaseRow{Lease: l.ID.String(), Queue: part.queueName, Partition: part.name, Group: l.GroupName,
+				Worker: l.Worker, PartitionID: l.Partition, First: l.Next, End: l.End, Attempt: l.Attempt,
+				Expires: nowW + format.Wall(l.Expiry-nowT)})
+		}
+		in.n.state.RUnlock()
+		if len(out) > 4*limit || next == 0 {
+			sortBy(out, func(r *LeaseRow) int64 { return int64(r.Expires) })
+			out = out[:min(len(out), limit)]
+		}
+		if next == 0 {
+			return out, nil
+		}
+		after = next
+	}
+}
+
+func (in inspector) Overview(_ context.Context, who Caller) (Overview, error) {
+	var o Overview
+	spaces, tasks := map[string]bool{}, map[string]bool{}
+	_, now := in.n.stamp.now()
+	catalog{in.n}.each(who.Tenant, func(q *machine.Queue) {
+		o.Queues++
+		o.Partitions += q.Partitions
+		o.DeadLetters += q.DeadLetters
+		if q.Options.Namespace != "" {
+			spaces[strings.Clone(q.Options.Namespace)] = true
+		}
+		if q.Options.Task != "" {
+			tasks[strings.Clone(q.Options.Task)] = true
+		}
+		l := in.n.house.lag.of(q.ID)
+		if l == nil {
+			return
+		}
+		o.SweptAt = max(o.SweptAt, l.at)
+		o.Total += l.messages
+		o.Pending += l.pending
+		o.Processing += l.processing
+		for _, g := range l.groups {
+			o.Lag += g.lag
+			if g.oldest != 0 {
+				o.LagMax = max(o.LagMax, uint64(max(now-g.oldest, 0)/1e6))
+			}
+		}
+	})
+	o.Namespaces, o.Tasks = uint64(len(spaces)), uint64(len(tasks))
+	o.Completed = o.Total - min(o.Pending, o.Total)
+	o.PushedPerSecond, o.DeliveredPerSecond = in.n.house.rates.perSecond()
+	return o, nil
+}
+
+func (in inspector) Stats() Stats {
+	n := in.n
+	c := &n.counters
+	st := Stats{
+		Pushed: c.pushed.Load(), PushedBytes: c.pushedBytes.Load(), Duplicates: c.duplicates.Load(), Refused: c.refused.Load(),
+		DeliveredMessages: c.deliveredMessages.Load(), DeliveredBytes: c.deliveredBytes.Load(), Claims: c.claims.Load(),
+		Acked: c.acked.Load(), Nacked: c.nacked.Load(), DeadLettered: c.deadLettered.Load(), Redriven: c.redriven.Load(),
+		HandedBack: c.handedBack.Load(), Entries: c.entries.Load(), EntryBytes: c.entryBytes.Load(),
+		DuplicateProbes: c.duplicateProbes.Load(), RunProbes: c.runProbes.Load(), StaleEvidence: c.staleEvidence.Load(),
+		Overloaded: c.overloaded.Load(), StorageRefused: c.storageRefused.Load(),
+		Parked: int64(n.park.count()), InflightWriteBytes: n.writes.inflight(),
+	}
+	st.CommitMicros.Counts, st.CommitMicros.Sum = c.commit.Snapshot()
+	log := n.seq.Log()
+	ls := log.Stats()
+	st.Flushes = ls.Extents
+	for _, s := range log.Segments() {
+		st.Segments++
+		st.LogBytes += uint64(s.Bytes)
+	}
+	n.state.RLock()
+	mc := n.state.m.Counters()
+	n.state.RUnlock()
+	st.Queues, st.Partitions, st.Groups, st.LiveLeases = mc.Queues, mc.Partitions, mc.Groups, mc.LiveLeases
+	if space, err := n.cfg.FS.Free(n.cfg.Dir); err == nil {
+		st.DiskTotal, st.DiskFree = uint64(space.Total), uint64(space.Available)
+	}
+	return st
+}

@@ -1,0 +1,69 @@
+package engine
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"queen/engine/keyed"
+	"queen/engine/machine"
+)
+
+// keyedRows takes the keyed rows of apply into the overlay that is newer than the last checkpoint,
+// and reads them back, overlay over frozen overlay over store. It implements machine.KeyedSink.
+type keyedRows struct {
+	live   *keyed.Overlay // written by the apply goroutine
+	view   atomic.Pointer[keyed.View]
+	failed error
+	key    []byte
+}
+
+func newKeyedRows(store *keyed.Store, at uint64) *keyedRows {
+	k := &keyedRows{live: keyed.NewOverlay(keyed.OverlayLimits{})}
+	k.publish(nil, store, at)
+	return k
+}
+
+func (k *keyedRows) publish(frozen *keyed.Overlay, store *keyed.Store, at uint64) {
+	v := keyed.NewView(k.live, frozen, store, at)
+	k.view.Store(&v)
+}
+
+// families maps the machine's family letters to the store's families.
+func familyOf(letter byte) keyed.Family {
+	if letter == machine.FamilyDeadLetter {
+		return keyed.FamilyDeadLetter
+	}
+	panic(fmt.Sprintf("engine: unknown keyed family %q", letter))
+}
+
+func (k *keyedRows) full(family byte, key []byte) []byte {
+	k.key = append(append(k.key[:0], byte(familyOf(family))), key...)
+	return k.key
+}
+
+// Put implements machine.KeyedSink. Rows are checked at the edge, so a refusal is our fault: it is
+// kept and ends the node at the next apply.
+func (k *keyedRows) Put(family byte, key, value []byte) {
+	k.failed = errors.Join(k.failed, k.live.Put(k.full(family, key), value))
+}
+
+// Delete implements machine.KeyedSink.
+func (k *keyedRows) Delete(family byte, key []byte) {
+	k.failed = errors.Join(k.failed, k.live.Delete(k.full(family, key)))
+}
+
+// deadReason reads why a dead letter was filed. "" when none was given.
+func (k *keyedRows) deadReason(id []byte) (string, error) {
+	key := append([]byte{byte(keyed.FamilyDeadLetter)}, id...)
+	v, ok, err := k.view.Load().Get(key)
+	if err != nil || !ok {
+		return "", err
+	}
+	if len(v) < 5 || v[0] != 1 {
+		return "", fmt.Errorf("engine: dead letter row of %d bytes, version %d", len(v), v[0])
+	}
+	_ = binary.LittleEndian.Uint32(v[1:])
+	return string(v[5:]), nil
+}

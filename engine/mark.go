@@ -1,0 +1,29 @@
+package engine
+
+import (
+	"queen/engine/format"
+)
+
+// mark ends the chunk when it is large or old enough: a Mark alone in its entry, carrying the
+// leader's chain hash and state digest of the mark before, so that a replica which disagrees stops.
+func (h *house) mark() {
+	n := h.n
+	bytes, entries, since := h.chunk.open()
+	if entries == 0 || bytes < n.cfg.MarkBytes && n.cfg.Clock.Mono()-since < n.cfg.MarkEvery.Microseconds() {
+		return
+	}
+	h.markNow()
+}
+
+// markNow commits a Mark and waits for it; false when the node is stopping.
+func (h *house) markNow() bool {
+	n := h.n
+	n.state.RLock()
+	number, _ := n.state.m.Marks()
+	digest := n.state.m.Digest()
+	n.state.RUnlock()
+	s := newSubmission(consumption)
+	s.alone = true
+	s.buf.AddMark(&format.Mark{Number: number + 1, Chain: h.chunk.chain(), Digest: digest})
+	return h.commit(s)
+}

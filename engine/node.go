@@ -1,0 +1,251 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"path"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"queen/engine/format"
+	"queen/engine/logstore"
+	"queen/engine/logstore/rows"
+	"queen/engine/machine"
+	"queen/engine/vfs"
+)
+
+// Node is the implementation of Engine over a Sequencer: fuser, admission, parked pops, evidence and
+// rendering exist here once, for a single node and for a replicated one.
+//
+// INVARIANT: state is written by the apply goroutine only, under its lock; everybody else reads it
+// under the read lock, and holds it across no file access and no wait.
+type Node struct {
+	cfg  Config
+	seq  Sequencer
+	lock io.Closer
+
+	identity  identity
+	state     stateLock
+	rows      *rows.Index
+	fuser     *fuser
+	builder   format.EntryBuilder // owned by the proposing goroutine
+	flights   flights
+	park      *parking
+	watching  watching
+	delivered *delivered
+	writes    *admission
+	stamp     *stamper
+	house     *house
+	keyed     *keyedRows
+	counters  counters
+
+	ready      atomic.Bool
+	replay     replayProgress
+	full       atomic.Bool // the disk gate is closed
+	stopping   chan struct{}
+	stopOnce   sync.Once
+	background sync.WaitGroup
+}
+
+// stateLock guards the machine.
+type stateLock struct {
+	sync.RWMutex
+	m *machine.Machine
+}
+
+// replayProgress describes start-up.
+type replayProgress struct{ done, total atomic.Uint64 }
+
+var _ Engine = (*Node)(nil)
+
+// lockName is the file that keeps a second process out of a data directory.
+const lockName = "LOCK"
+
+// OpenLocal opens a single node over cfg.Dir: it takes the directory's lock, opens the log and
+// returns when the node can commit.
+func OpenLocal(cfg Config) (*Node, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	if err := vfs.MkdirAllSync(cfg.FS, cfg.Dir); err != nil {
+		return nil, fmt.Errorf("engine: data directory %s: %w", cfg.Dir, err)
+	}
+	lock, err := cfg.FS.Lock(path.Join(cfg.Dir, lockName))
+	if err != nil {
+		return nil, fmt.Errorf("engine: data directory %s is in use: %w", cfg.Dir, err)
+	}
+	log, err := logstore.Open(logstore.Options{FS: cfg.FS, Dir: cfg.Dir, SegmentBytes: cfg.SegmentBytes,
+		PoolReady: cfg.PoolReady, TailBytes: cfg.TailBytes, Fatal: cfg.Fatal})
+	if err != nil {
+		lock.Close()
+		return nil, err
+	}
+	n, err := Open(cfg, NewLocal(log, cfg.Fatal))
+	if err != nil {
+		log.Close()
+		lock.Close()
+		return nil, err
+	}
+	n.lock = lock
+	return n, nil
+}
+
+// Open starts a node over a sequencer: it restores the state, replays the log above it, and begins
+// to take calls.
+func Open(cfg Config, seq Sequencer) (*Node, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	n := &Node{
+		cfg: cfg, seq: seq, fuser: newFuser(), park: newParking(),
+		delivered: newDelivered(cfg.DeliveredBytes), writes: newAdmission(cfg.Clock, cfg.WriteBytes),
+		stopping: make(chan struct{}),
+	}
+	n.house = newHouse(n)
+	applied, err := n.restore()
+	if err != nil {
+		return nil, err
+	}
+	epoch, err := seq.Start(n, applied)
+	if err != nil {
+		return nil, err
+	}
+	n.stamp = newStamper(cfg.Clock, n.state.m.T(), n.state.m.W())
+	n.stamp.lead(epoch)
+	n.background.Add(1)
+	go n.run()
+	if err := n.begin(epoch); err != nil {
+		n.stop()
+		return nil, err
+	}
+	n.ready.Store(true)
+	n.house.start()
+	return n, nil
+}
+
+// begin commits Genesis on an empty log, then the Term of this life, and waits for them: a leader
+// stamps nothing else before its own Term is applied.
+func (n *Node) begin(epoch format.Term) error {
+	s := newSubmission(consumption)
+	s.alone = true
+	if !n.state.m.Born() {
+		n.cfg.Log.Info("new data directory", "dir", n.cfg.Dir)
+		g := format.Genesis{Level: 1, NameSeed: n.cfg.Rand.Uint64()}
+		n.cfg.Rand.Fill(g.Cluster[:])
+		n.cfg.Rand.Fill(g.HashKey[:])
+		n.cfg.Rand.Fill(g.IDMask[:])
+		s.buf.AddGenesis(&g)
+	}
+	s.buf.AddTerm(&format.TermCmd{Epoch: epoch})
+	n.fuser.submit(s)
+	if err := s.wait(context.Background()); err != nil {
+		return err
+	}
+	if code := s.flight.results.Refused; code != format.CodeOK {
+		return fmt.Errorf("engine: the log refused this node's Term: code %d", code)
+	}
+	g := n.state.m.Genesis()
+	n.identity = identity{cluster: g.Cluster, hashKey: g.HashKey, mask: g.IDMask, group: n.seq.Group()}
+	return nil
+}
+
+// Close implements Engine.
+func (n *Node) Close(ctx context.Context) error {
+	done := make(chan error, 1)
+	go func() { done <- n.stop() }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return errContext(ctx, OutcomeUnknown)
+	}
+}
+
+func (n *Node) stop() error {
+	var err error
+	n.stopOnce.Do(func() {
+		n.ready.Store(false)
+		close(n.stopping)
+		n.park.close()
+		n.house.stop()
+		n.fuser.close()
+		n.background.Wait()
+		err = n.seq.Close()
+		if n.lock != nil {
+			n.lock.Close()
+		}
+	})
+	return err
+}
+
+func (n *Node) closing() bool {
+	select {
+	case <-n.stopping:
+		return true
+	default:
+		return false
+	}
+}
+
+// Status implements Engine.
+func (n *Node) Status(context.Context) (Status, error) {
+	st := Status{Role: "leader", Ready: n.ready.Load() && !n.closing(), Phase: "running", Progress: 1,
+		StorageFull: n.full.Load(), Format: format.EntryVersion}
+	n.state.RLock()
+	st.Term, st.Applied = n.state.m.Epoch(), n.state.m.Applied()
+	n.state.RUnlock()
+	st.Durable = st.Applied
+	st.IOMode = n.seq.Log().Stats().Mode
+	st.CanWrite = st.Ready && !st.StorageFull
+	switch {
+	case n.closing():
+		st.Role, st.Why, st.Phase = "stopped", "the node is shutting down", "stopping"
+	case !st.Ready:
+		st.Why, st.Phase = "the log is being replayed", "replay"
+		if total := n.replay.total.Load(); total > 0 {
+			st.Progress = float64(n.replay.done.Load()) / float64(total)
+		}
+	case st.StorageFull:
+		st.Why = "the disk is above its high mark: pushes are refused"
+	}
+	if n.stamp != nil {
+		st.ClockStep = n.stamp.step()
+	}
+	return st, nil
+}
+
+// Keyed implements Engine.
+func (n *Node) Keyed() Keyed { return keyedNotBuilt{} }
+
+type keyedNotBuilt struct{}
+
+func (keyedNotBuilt) Get(context.Context, Caller, string, string) ([]byte, error) {
+	return nil, errOfCode(format.CodeNotBuilt)
+}
+
+// withTimer is a context that ends after d of the node's own clock.
+func (n *Node) withTimer(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	t := n.cfg.Clock.AfterFunc(d, cancel)
+	return ctx, func() { t.Stop(); cancel() }
+}
+
+// event reports something an operator should know; never called per message.
+func (n *Node) event(what string, err error) { n.cfg.Log.Warn("engine "+what, "err", err) }
+
+// admitWrite takes write admission and passes the disk gate.
+func (n *Node) admitWrite(ctx context.Context, bytes int64) *Error {
+	if n.full.Load() || n.seq.Log().PoolLow() {
+		n.counters.storageRefused.Add(1)
+		return &Error{Code: CodeStorageFull, Message: "the disk is above its high mark; acks and deletes still work"}
+	}
+	err := n.writes.acquire(ctx, bytes, n.cfg.AdmitHold)
+	if err != nil && err.Code == CodeOverloaded {
+		n.counters.overloaded.Add(1)
+	}
+	return err
+}

@@ -1,0 +1,279 @@
+package engine
+
+import (
+	"container/list"
+	"context"
+	"sync/atomic"
+	"time"
+
+	"queen/engine/format"
+)
+
+const (
+	defaultBatch   = 200
+	maxPartitions  = 64
+	maxPopWait     = 60 * time.Second
+	defaultPopMax  = 8 << 20
+	discoveryLease = 60 * time.Second
+	// discoveryQueues bounds the queues one discovery pop looks at.
+	discoveryQueues = 256
+	// popRounds bounds how often one call proposes: for evidence, undeliverable ranges, look limits.
+	popRounds = 64
+)
+
+// popCall is one Pop under way. It is owned by the calling goroutine, except for what parking and
+// the apply goroutine change under their rules.
+type popCall struct {
+	n      *Node
+	caller Caller
+	req    PopRequest
+	group  string
+	lane   laneKey
+	cmd    format.Pop
+	chosen Chosen
+
+	place  *list.Element // guarded by parking
+	until  int64         // mono deadline of the wait; 0 does not wait
+	gone   atomic.Bool
+	answer chan popAnswer
+}
+
+// popAnswer is what the apply goroutine hands back; the zero value is an empty answer.
+type popAnswer struct {
+	err    *Error
+	result format.PopResult
+	header format.EntryHeader
+	code   format.Code
+}
+
+func (c *popCall) isGone() bool {
+	return c.gone.Load() || c.req.Alive != nil && !c.req.Alive()
+}
+
+func (c *popCall) answerEmpty() { c.answer <- popAnswer{} }
+
+// mayWait reports whether the call may still park.
+func (c *popCall) mayWait() bool { return c.until > c.n.cfg.Clock.Mono() && !c.isGone() }
+
+// newPop checks a request and resolves every default, so that apply finds all explicit.
+func (n *Node) newPop(c Caller, req PopRequest) (*popCall, *Error) {
+	call := &popCall{n: n, caller: c, req: req, group: req.Group, answer: make(chan popAnswer, 1)}
+	if call.group == "" {
+		call.group = format.QueueMode
+	}
+	if err := call.check(); err != nil {
+		return nil, err
+	}
+	if req.Wait > 0 && !req.Scope.Discovery {
+		call.until = n.cfg.Clock.Mono() + min(req.Wait, maxPopWait).Microseconds()
+	}
+	call.lane = laneKey{queueName: queueName{c.Tenant, req.Scope.Queue}, group: call.group}
+	if req.Scope.Pinned {
+		call.lane.partition, call.lane.pinned = req.Scope.Partition, true
+	}
+	call.cmd = format.Pop{
+		Tenant: c.Tenant, Group: viewBytes(call.group), Start: req.Start.Kind, From: req.Start.From,
+		Batch: uint32(req.Batch), Partitions: uint32(min(req.Partitions, maxPartitions)),
+		Lease: req.Lease.Microseconds(), Commit: req.CommitOnDelivery, Worker: viewBytes(c.Subject),
+		Queues: [][]byte{viewBytes(req.Scope.Queue)},
+	}
+	if req.Scope.Pinned {
+		call.cmd.Pinned, call.cmd.Partition, call.cmd.Partitions = true, viewBytes(req.Scope.Partition), 1
+	}
+	call.defaults()
+	return call, nil
+}
+
+func (c *popCall) check() *Error {
+	r := &c.req
+	other := c.group
+	if len(r.Scope.Partition) > len(other) {
+		other = r.Scope.Partition
+	}
+	switch {
+	case r.Scope.Discovery && r.Scope.Namespace == "" && r.Scope.Task == "":
+		return errBad("namespace", "", "namespace or task is required")
+	case r.Conflate && c.group == format.QueueMode:
+		return errBad("conflation", "", "conflation needs a consumerGroup")
+	case r.Conflate && r.CommitOnDelivery:
+		return errBad("conflation", "", "conflation can not be combined with commitOnDelivery")
+	case r.Conflate:
+		return &Error{Code: CodeNotBuilt, Field: "conflation", Message: "conflation is not built yet"}
+	case r.Batch < 0:
+		return errBad("batch", "1 or more", "batch must not be negative")
+	case r.Lease < 0:
+		return errBad("leaseSeconds", "", "leaseSeconds must not be negative")
+	}
+	return checkNames(r.Scope.Queue, other, "consumerGroup")
+}
+
+func (c *popCall) defaults() {
+	r, cmd := &c.req, &c.cmd
+	if cmd.Start == 0 {
+		cmd.Start = format.StartNew
+		if c.n.cfg.DefaultStartAll {
+			cmd.Start = format.StartAll
+		}
+	}
+	if c.group == format.QueueMode {
+		cmd.Start, cmd.From = format.StartAll, 0
+	}
+	// Autopilot picks the knobs that were not sent; pinned pops and queue mode ignore it.
+	if r.Autopilot && !r.Scope.Pinned && !r.Scope.Discovery && c.group != format.QueueMode {
+		if r.Batch == 0 {
+			cmd.Batch, c.chosen.Set = defaultBatch, true
+		}
+		if r.Partitions == 0 {
+			cmd.Partitions, c.chosen.Set = maxPartitions, true
+		}
+	}
+	if cmd.Batch == 0 {
+		cmd.Batch = defaultBatch
+	}
+	if cmd.Partitions == 0 {
+		cmd.Partitions = 1
+	}
+	if r.Scope.Discovery && cmd.Lease == 0 {
+		cmd.Lease = discoveryLease.Microseconds()
+	}
+	if r.MaxBytes <= 0 {
+		r.MaxBytes = defaultPopMax
+	}
+}
+
+// Pop implements Engine.
+func (n *Node) Pop(ctx context.Context, caller Caller, req PopRequest) (*Delivery, error) {
+	call, bad := n.newPop(caller, req)
+	if bad != nil {
+		return nil, bad
+	}
+	for range popRounds {
+		a, err := call.round(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if a.code == format.CodeNeedEvidence && len(a.result.Claims) == 0 {
+			if err := call.findEvidence(&a.result); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if len(a.result.Claims) == 0 {
+			return nil, nil
+		}
+		d, err := call.deliver(ctx, &a)
+		if err != nil || d != nil {
+			return d, err
+		}
+		// Everything claimed had expired or was trimmed: the cursor moved, look again.
+	}
+	return nil, nil
+}
+
+// round launches the call once and waits for its answer. When the caller goes away while a claim is
+// under way, the claim is handed back as soon as it arrives.
+func (c *popCall) round(ctx context.Context) (popAnswer, error) {
+	c.launch()
+	var expired <-chan struct{}
+	if c.until != 0 {
+		t := c.n.cfg.Clock.NewTimer(time.Duration(c.until-c.n.cfg.Clock.Mono()) * time.Microsecond)
+		defer t.Stop()
+		expired = t.C()
+	}
+	for {
+		select {
+		case a := <-c.answer:
+			if a.err != nil {
+				return a, a.err
+			}
+			return a, nil
+		case <-expired:
+			expired = nil
+			if c.n.park.leave(c) {
+				return popAnswer{}, nil
+			}
+			// A claim is under way; it may bring something within a flush time.
+		case <-ctx.Done():
+			c.gone.Store(true)
+			if c.n.park.leave(c) {
+				return popAnswer{}, errContext(ctx, OutcomeNone)
+			}
+			go c.handBack()
+			return popAnswer{}, errContext(ctx, OutcomeNone)
+		}
+	}
+}
+
+// handBack waits for the claim of a caller that went away and returns it uncounted (S-pop-12).
+func (c *popCall) handBack() {
+	a := <-c.answer
+	if len(a.result.Claims) > 0 && !a.result.Lease.IsZero() {
+		c.n.release(a.result.Lease, 0)
+	}
+}
+
+// launch proposes the pop when something may be ready or the group is not registered yet; else it
+// parks the call, or answers empty.
+func (c *popCall) launch() {
+	if !c.parkUnlessReady(false) {
+		return
+	}
+	c.n.park.depart(c.lane)
+	c.fly()
+}
+
+// parkUnlessReady decides under the state lock, so that no append can slip between the look and the
+// park. It returns true when the pop is to be proposed.
+func (c *popCall) parkUnlessReady(front bool) bool {
+	n := c.n
+	n.state.RLock()
+	ready := n.readyFor(c)
+	if ready > n.park.flying(c.lane) {
+		n.state.RUnlock()
+		return true
+	}
+	parked := c.mayWait() && n.park.park(c, front)
+	n.state.RUnlock()
+	if !parked {
+		c.answerEmpty()
+	}
+	return false
+}
+
+// fly submits the pop; depart was counted. Its completion runs in the apply goroutine.
+func (c *popCall) fly() { c.n.fuser.submit(c.submission()) }
+
+func (c *popCall) submission() *submission {
+	s := newSubmission(consumption)
+	s.buf.AddPop(&c.cmd)
+	s.applied = c.landed
+	return s
+}
+
+// landed runs in the apply goroutine right after the pop's entry was applied and before the next
+// one is: an empty pop parks again, in front, or looks again when more became ready meanwhile.
+func (c *popCall) landed(s *submission) {
+	c.n.park.arrive(c.lane)
+	if s.err != nil {
+		c.answer <- popAnswer{err: s.err}
+		return
+	}
+	it := &s.items()[0]
+	if e := errOfCode(it.Code); e != nil && it.Code != format.CodeNeedEvidence {
+		c.answer <- popAnswer{err: e}
+		return
+	}
+	res := &s.flight.results.Pops[it.At]
+	if len(res.Claims) > 0 || it.Code == format.CodeNeedEvidence {
+		c.answer <- popAnswer{result: *res, header: s.flight.header, code: it.Code}
+		return
+	}
+	if c.isGone() {
+		c.answerEmpty()
+		return
+	}
+	if res.Again || c.parkUnlessReady(true) {
+		c.n.park.depart(c.lane)
+		c.fly()
+	}
+}

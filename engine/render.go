@@ -1,0 +1,127 @@
+package engine
+
+import (
+	"fmt"
+
+	"queen/engine/format"
+	"queen/engine/logstore"
+	"queen/engine/logstore/rows"
+)
+
+// frameReader reads stored frames and walks their messages. It is used by one goroutine.
+type frameReader struct {
+	n       *Node
+	msg     format.FrameMessage
+	headers format.Header
+}
+
+// walk calls fn for every stored message of the row's frame with an offset of [from, to), in order,
+// until fn returns false. Record's slices alias fresh memory that nobody changes.
+func (f *frameReader) walk(r *rows.Row, from, to format.Offset, fn func(rec *Record) bool) error {
+	raw, err := f.n.seq.Log().ReadAt(logstore.EntryPos{Segment: r.Segment, Pos: r.Pos}, r.Off, r.Len, nil)
+	if err != nil {
+		return fmt.Errorf("engine: read frame of partition %s at offset %d: %w", r.Partition, r.Base, err)
+	}
+	var scratch []byte // fresh for every frame: records alias it
+	head, it, err := format.ReadFrame(raw, &scratch)
+	if err != nil {
+		return fmt.Errorf("engine: frame of partition %s at offset %d, segment %d pos %d: %w",
+			r.Partition, r.Base, r.Segment, r.Pos, err)
+	}
+	offset := r.Base
+	var rec Record
+	for i := uint32(0); it.Next(&f.msg); i++ {
+		if r.IsRefused(i) {
+			continue
+		}
+		if offset >= to {
+			return nil
+		}
+		if offset >= from {
+			f.record(&rec, r, head.FirstOrdinal+format.Ordinal(i), offset)
+			if !fn(&rec) {
+				return nil
+			}
+		}
+		offset++
+	}
+	return it.Err()
+}
+
+func (f *frameReader) record(rec *Record, r *rows.Row, ordinal format.Ordinal, offset format.Offset) {
+	m := &f.msg
+	*rec = Record{
+		ID:     f.n.identity.messageID(r.W, format.Place{Index: r.Index, Ordinal: ordinal}),
+		Offset: offset, TraceID: m.TraceID, ProducerSub: viewString(m.ProducerSub),
+		ContentType: viewString(m.ContentType), Payload: m.Payload, CreatedAt: r.W,
+	}
+	if m.HasID {
+		rec.TransactionID, rec.HasCallerID = viewString(m.TransactionID), true
+	} else {
+		rec.TransactionID = rec.ID.String()
+	}
+	if len(m.Headers) > 0 {
+		it := format.ReadHeaders(m.Headers)
+		for it.Next(&f.headers) {
+			rec.Headers = append(rec.Headers, Header{Name: viewString(f.headers.Key), Value: f.headers.Value})
+		}
+	}
+}
+
+// span is what a read of one partition may return: offsets [From, To), nothing created before
+// Cutoff, and the newest row from which look-ups start.
+type span struct {
+	pid      format.PartitionID
+	from, to format.Offset
+	newest   uint64
+	cutoff   format.Wall // W below which frames are gone
+	ttl      int64       // message time to live, microseconds; 0 is none
+	now      format.Wall
+}
+
+func (s *span) gone(w format.Wall) bool {
+	return w < s.cutoff || s.ttl > 0 && s.now >= w+format.Wall(s.ttl)
+}
+
+// read walks the span's deliverable messages until budget bytes of payload were taken (at least one
+// message) or fn returns false. It returns the offset after the last message looked at: to when the
+// span was read to its end.
+func (f *frameReader) read(s span, budget int64, fn func(rec *Record) bool) (format.Offset, error) {
+	const step = 256 // rows looked up at a time
+	next := s.from
+	taken := false
+	for next < s.to {
+		found, err := f.n.rows.Range(s.pid, next, min(s.to, next+step), s.newest)
+		if err != nil {
+			return next, err
+		}
+		for i := range found {
+			r := &found[i]
+			if s.gone(r.W) {
+				continue
+			}
+			full := false
+			err := f.walk(r, next, s.to, func(rec *Record) bool {
+				if taken && int64(len(rec.Payload)) > budget {
+					full = true
+					return false
+				}
+				budget -= int64(len(rec.Payload))
+				taken = true
+				next = rec.Offset + 1
+				full = !fn(rec)
+				return !full
+			})
+			if err != nil || full {
+				return next, err
+			}
+			next = max(next, min(r.End(), s.to))
+		}
+		end := min(s.to, next+step)
+		if n := len(found); n > 0 {
+			end = max(found[n-1].End(), next)
+		}
+		next = max(next, min(end, s.to))
+	}
+	return next, nil
+}

@@ -1,0 +1,145 @@
+package engine
+
+import (
+	"sync"
+
+	"queen/engine/format"
+	"queen/engine/machine"
+)
+
+// lastWrites remembers, per queue, when the newest message was appended, so that retention proposes
+// nothing for a queue in which nothing can have expired since. It is bounded by the live queues
+// written in this life.
+type lastWrites struct {
+	mu   sync.Mutex
+	at   map[format.QueueID]format.Wall
+	done map[format.QueueID]format.Wall // cutoff proposed last
+}
+
+func (l *lastWrites) note(touched []machine.Touched, w format.Wall) {
+	if len(touched) == 0 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.at == nil {
+		l.at, l.done = map[format.QueueID]format.Wall{}, map[format.QueueID]format.Wall{}
+	}
+	var last format.QueueID
+	for i := range touched {
+		t := &touched[i]
+		switch {
+		case t.Reason&machine.TouchedGone != 0 && t.Partition == 0:
+			delete(l.at, t.Queue)
+			delete(l.done, t.Queue)
+		case t.Reason&machine.TouchedAppend != 0 && t.Queue != last:
+			last = t.Queue
+			l.at[t.Queue] = w
+		}
+	}
+}
+
+// expired reports whether messages created before cutoff may exist that the last proposal did not
+// cover.
+func (l *lastWrites) expired(q format.QueueID, cutoff format.Wall) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	last, written := l.at[q]
+	done, proposed := l.done[q]
+	return !proposed || cutoff > done && (!written || done <= last)
+}
+
+func (l *lastWrites) proposed(q format.QueueID, cutoff format.Wall) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.done == nil {
+		l.at, l.done = map[format.QueueID]format.Wall{}, map[format.QueueID]format.Wall{}
+	}
+	l.done[q] = cutoff
+}
+
+// retain proposes time retention, one command per queue that may hold expired messages (S-ret-2,
+// S-ret-4): constant work per queue, none per partition.
+func (h *house) retain() {
+	n := h.n
+	_, now := n.stamp.now()
+	s := newSubmission(consumption)
+	cutoffs := map[format.QueueID]format.Wall{}
+	for after := format.QueueID(0); ; {
+		n.state.RLock()
+		page := n.state.m.Queues(format.Tenant{}, true, after, 256)
+		n.state.RUnlock()
+		if len(page) == 0 {
+			break
+		}
+		for i := range page {
+			q := &page[i]
+			after = q.ID
+			cutoff := now - q.Expiry
+			if q.Expiry == 0 || cutoff <= q.Cutoff || !h.writes.expired(q.ID, cutoff) {
+				continue
+			}
+			s.buf.AddRetain(&format.Retain{Queue: q.ID, Cutoff: cutoff, Generation: q.OptionGen})
+			cutoffs[q.ID] = cutoff
+		}
+	}
+	if !h.commit(s) {
+		return
+	}
+	for q, c := range cutoffs {
+		h.writes.proposed(q, c)
+	}
+}
+
+// trimBatch bounds the partitions of one Trim command.
+const trimBatch = 1000
+
+// trimmer collects completed retention during a sweep (S-ret-3): messages older than the setting that
+// every consumer group's cursor has passed.
+type trimmer struct {
+	h     *house
+	queue machine.Queue
+	items []format.TrimItem
+}
+
+// look judges one partition; slowest is the lowest cursor of the queue's groups.
+func (t *trimmer) look(part *partView, slowest format.Offset) {
+	if t.queue.CompletedRetention == 0 || slowest <= part.start {
+		return
+	}
+	n := t.h.n
+	_, now := n.stamp.now()
+	at, err := n.firstAt(part, part.start, now-t.queue.CompletedRetention)
+	if err != nil {
+		n.event("retention", err)
+		return
+	}
+	upto := slowest
+	if at.found {
+		upto = min(upto, at.offset)
+	}
+	// Whole frames only (S-ret-7): up to the base of the frame that holds the first kept message.
+	if upto < part.next {
+		row, ok, err := n.rows.At(part.id, upto, part.newest)
+		if err != nil || !ok {
+			return
+		}
+		upto = min(upto, row.Base)
+	}
+	if upto <= part.start {
+		return
+	}
+	if t.items = append(t.items, format.TrimItem{Partition: part.id, Upto: upto}); len(t.items) == trimBatch {
+		t.flush()
+	}
+}
+
+func (t *trimmer) flush() {
+	if len(t.items) == 0 {
+		return
+	}
+	s := newSubmission(consumption)
+	s.buf.AddTrim(&format.Trim{Queue: t.queue.ID, Completed: true, Generation: t.queue.GroupGen, Items: t.items})
+	t.h.commit(s)
+	t.items = nil
+}

@@ -1,0 +1,197 @@
+package engine
+
+import (
+	"sync"
+	"time"
+
+	"queen/engine/format"
+	"queen/engine/machine"
+)
+
+// lagTable is the result of the last lag sweep: what groups have before them. It is counted in the
+// background, throttled, never in apply; every answer carries its time.
+type lagTable struct {
+	mu     sync.Mutex
+	queues map[format.QueueID]*queueLag
+}
+
+// queueLag is one queue's figures as of a sweep.
+type queueLag struct {
+	at                            format.Wall
+	messages, pending, processing uint64
+	groups                        map[string]*groupLag
+}
+
+type groupLag struct {
+	lag, partitions, leases uint64
+	oldest                  format.Wall // createdAt bound of the oldest message behind the cursor; 0 none
+}
+
+const (
+	// sweepPage is how many partitions are read under one hold of the state lock.
+	sweepPage = 512
+	// sweepShare bounds the sweep's part of the time: after a sweep of d it rests sweepShare x d.
+	sweepShare = 20
+)
+
+// sweepLoop counts lag, applies completed retention and removes idle empty partitions.
+func (h *house) sweepLoop() {
+	defer h.done.Done()
+	n := h.n
+	timer := n.cfg.Clock.NewTimer(n.cfg.SweepEvery)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C():
+		case <-n.stopping:
+			return
+		}
+		began := n.cfg.Clock.Mono()
+		h.sweep()
+		took := time.Duration(n.cfg.Clock.Mono()-began) * time.Microsecond
+		timer.Reset(max(n.cfg.SweepEvery, sweepShare*took))
+	}
+}
+
+// Sweep runs one lag sweep now, for tests and for callers that need fresh figures.
+func (n *Node) Sweep() { n.house.sweep() }
+
+func (h *house) sweep() {
+	n := h.n
+	seen := map[format.QueueID]*queueLag{}
+	for after := format.QueueID(0); ; {
+		n.state.RLock()
+		page := n.state.m.Queues(format.Tenant{}, true, after, 64)
+		n.state.RUnlock()
+		if len(page) == 0 {
+			break
+		}
+		for i := range page {
+			after = page[i].ID
+			if n.closing() {
+				return
+			}
+			seen[after] = h.sweepQueue(&page[i])
+		}
+	}
+	h.lag.mu.Lock()
+	h.lag.queues = seen
+	h.lag.mu.Unlock()
+}
+
+func (h *house) sweepQueue(q *machine.Queue) *queueLag {
+	n := h.n
+	out := &queueLag{groups: map[string]*groupLag{}}
+	_, out.at = n.stamp.now()
+	trim := trimmer{h: h, queue: *q}
+	for after := format.PartitionID(0); !n.closing(); {
+		n.state.RLock()
+		groups := n.state.m.Groups(q.ID)
+		rows, next := n.state.m.Partitions(q.ID, after, 0, sweepPage, sweepPage)
+		parts := make([]sweptPartition, len(rows))
+		for i := range rows {
+			parts[i] = sweepOne(n.state.m, newPartView(rows[i], q), groups)
+		}
+		n.state.RUnlock()
+		for i := range parts {
+			out.count(&parts[i], groups)
+			if len(groups) > 0 && parts[i].allKnown {
+				trim.look(&parts[i].part, parts[i].slowest)
+			}
+			h.cleanup(&parts[i], q)
+		}
+		if next == 0 {
+			break
+		}
+		after = next
+	}
+	trim.flush()
+	return out
+}
+
+// sweptPartition is one partition as every group sees it, at one instant.
+type sweptPartition struct {
+	part     partView
+	cursors  []machine.Cursor // one per group
+	slowest  format.Offset
+	allKnown bool
+	leased   uint64
+}
+
+func sweepOne(m *machine.Machine, part partView, groups []machine.Group) sweptPartition {
+	s := sweptPartition{part: part, slowest: part.next, allKnown: true}
+	s.cursors = make([]machine.Cursor, len(groups))
+	for g := range groups {
+		c, ok := m.CursorOf(part.id, groups[g].ID)
+		s.cursors[g] = c
+		if !ok || !c.Known {
+			s.allKnown = false
+			continue
+		}
+		s.slowest = min(s.slowest, c.Next)
+		if !c.Lease.ID.IsZero() && c.Lease.End > c.Next {
+			s.leased += uint64(c.Lease.End - c.Next)
+		}
+	}
+	return s
+}
+
+func (l *queueLag) count(s *sweptPartition, groups []machine.Group) {
+	start := s.part.start
+	if s.part.Empty {
+		start = s.part.next
+	}
+	l.messages += uint64(s.part.next - start)
+	if len(groups) == 0 {
+		l.pending += uint64(s.part.next - start)
+		return
+	}
+	l.pending += uint64(s.part.next - min(max(s.slowest, start), s.part.next))
+	l.processing += s.leased
+	for g := range groups {
+		c := &s.cursors[g]
+		gl := l.groups[groups[g].Name]
+		if gl == nil {
+			gl = &groupLag{}
+			l.groups[groups[g].Name] = gl
+		}
+		if !c.Lease.ID.IsZero() {
+			gl.leases++
+		}
+		next := max(c.Next, start)
+		if !c.Known || next >= s.part.next {
+			continue
+		}
+		gl.lag += uint64(s.part.next - next)
+		gl.partitions++
+		if gl.oldest == 0 || s.part.lastW < gl.oldest {
+			gl.oldest = s.part.lastW
+		}
+	}
+}
+
+// cleanup removes a partition that holds nothing and was not written for the configured time
+// (S-ret-10). Decimal names that Kafka may know keep their offsets: they stay.
+func (h *house) cleanup(s *sweptPartition, q *machine.Queue) {
+	n := h.n
+	age := n.cfg.PartitionCleanup
+	_, now := n.stamp.now()
+	empty := s.part.Empty || s.part.start == s.part.next
+	if age < 0 || !empty || s.part.DeadLetters || s.leased > 0 || now-s.part.lastW < format.Wall(age.Microseconds()) {
+		return
+	}
+	if q.Options.KafkaPartitions > 0 {
+		return
+	}
+	sub := newSubmission(consumption)
+	sub.buf.AddDelete(&format.Delete{What: format.DeletePartition, Tenant: q.Tenant, Queue: []byte(q.Name),
+		Name: []byte(s.part.name), Partition: s.part.id, Offset: s.part.next})
+	h.commit(sub)
+}
+
+// of reads the figures of a queue; nil when no sweep counted it yet.
+func (l *lagTable) of(id format.QueueID) *queueLag {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.queues[id]
+}
