@@ -15,9 +15,19 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"queen/engine/invariants"
 )
 
-var kills = flag.Int("kills", 10, "how often TestKill kills its child")
+var kills = flag.Int("kills", defaultKills(), "how often TestKill kills its child")
+
+// defaultKills is lower where everything is several times slower.
+func defaultKills() int {
+	if invariants.Enabled {
+		return 3
+	}
+	return 10
+}
 
 const childEnv = "QUEEN_KEYED_TEST_CHILD"
 
