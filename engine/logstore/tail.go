@@ -1,0 +1,132 @@
+package logstore
+
+import (
+	"math/bits"
+	"sort"
+	"sync"
+
+	"queen/engine/vfs"
+)
+
+// tail keeps the most recent extents in memory, as the very buffers they were written from: a reader of recent entries costs no
+// disk access, and the writer no copy.
+//
+// INVARIANT: a buffer goes back to the pool only when it was evicted and no reader holds it (TestTailBuffersAreNotReused).
+type tail struct {
+	limit int64
+	pools []*vfs.BufferPool // by power of two from one block up
+
+	mu struct {
+		sync.Mutex
+		extents []*tailExtent // in log order
+		bytes   int64         // of the buffers
+	}
+}
+
+type tailExtent struct {
+	segment, pos uint32
+	buf          []byte // the whole extent, as written; its capacity is a class of the pools
+	refs         int    // guarded by tail.mu; one is the tail's own
+}
+
+func newTail(limit int64, extentBytes int) *tail {
+	t := &tail{limit: max(0, limit)}
+	for size := vfs.BlockSize; ; size *= 2 {
+		// One spare buffer per large class, more of the small ones: what is kept idle stays below two extents or so.
+		keep := max(1, min(64, extentBytes/size/4))
+		t.pools = append(t.pools, vfs.NewBufferPool(size, keep))
+		if size >= extentBytes {
+			return t
+		}
+	}
+}
+
+// buffer returns an aligned buffer of n bytes (a multiple of the block size) with undefined content.
+func (t *tail) buffer(n int) []byte {
+	class := bits.Len(uint((n - 1) / vfs.BlockSize))
+	if class >= len(t.pools) {
+		return vfs.AlignedBuffer(n)
+	}
+	return t.pools[class].Get()[:n]
+}
+
+func (t *tail) recycle(buf []byte) {
+	class := bits.Len(uint((cap(buf) - 1) / vfs.BlockSize))
+	if class < len(t.pools) && t.pools[class].Size() == cap(buf) {
+		t.pools[class].Put(buf[:cap(buf)])
+	}
+}
+
+// add takes over the buffer of an extent that has become durable, and drops the oldest ones beyond the limit.
+func (t *tail) add(segment, pos uint32, buf []byte) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.mu.extents = append(t.mu.extents, &tailExtent{segment: segment, pos: pos, buf: buf, refs: 1})
+	t.mu.bytes += int64(cap(buf))
+	drop := 0
+	for t.mu.bytes > t.limit && drop < len(t.mu.extents) {
+		e := t.mu.extents[drop]
+		t.mu.bytes -= int64(cap(e.buf))
+		t.unref(e)
+		t.mu.extents[drop] = nil
+		drop++
+	}
+	t.mu.extents = t.mu.extents[drop:]
+}
+
+// find returns the extent that holds the byte at pos, to be released, or nil.
+func (t *tail) find(segment, pos uint32) *tailExtent {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	after := sort.Search(len(t.mu.extents), func(i int) bool {
+		e := t.mu.extents[i]
+		return e.segment > segment || e.segment == segment && e.pos > pos
+	})
+	if after == 0 {
+		return nil
+	}
+	e := t.mu.extents[after-1]
+	if e.segment != segment || uint64(pos) >= uint64(e.pos)+uint64(len(e.buf)) {
+		return nil
+	}
+	e.refs++
+	return e
+}
+
+// release gives back what find returned.
+func (t *tail) release(e *tailExtent) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.unref(e)
+}
+
+func (t *tail) unref(e *tailExtent) {
+	if e.refs--; e.refs == 0 {
+		t.recycle(e.buf)
+		e.buf = nil
+	}
+}
+
+// bytes is what the kept buffers take.
+func (t *tail) bytes() int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.mu.bytes
+}
+
+// forget drops the extents of a segment that is reclaimed.
+func (t *tail) forget(segment uint32) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	kept := t.mu.extents[:0]
+	for _, e := range t.mu.extents {
+		if e.segment == segment {
+			t.mu.bytes -= int64(cap(e.buf))
+			t.unref(e)
+			continue
+		}
+		kept = append(kept, e)
+	}
+	clear(t.mu.extents[len(kept):])
+	t.mu.extents = kept
+}
