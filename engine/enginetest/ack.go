@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -28,16 +29,22 @@ type signal struct {
 	ack    *engine.Ack
 }
 
-// ackMemo is the last ack that ended a lease: the same ack again gets the same answer (S-ack-15).
+// ackMemo is the last ack that ended a lease: the same ack again, within a minute, gets the same
+// answer (S-ack-15). The same ack means the same verdicts on the same offsets.
 type ackMemo struct {
-	lease   string
-	until   format.Mono
-	acks    []engine.Ack
-	results []engine.Result
+	lease    string
+	until    format.Mono
+	before   format.Offset // the cursor then
+	end      format.Offset // of what was leased
+	verdicts map[format.Offset]format.AckStatus
+	filed    map[format.Offset]bool
 }
 
+// memoMicros is how long an ack that ended a lease is remembered.
+const memoMicros = 60e6
+
 // acks judges all acks of one call; res is indexed like ops.
-func (s *state) acks(r *request, ops []engine.Op, res []engine.Result) {
+func (s *state) acks(by engine.Caller, ops []engine.Op, res []engine.Result) {
 	var order []ackKey
 	byKey := map[ackKey][]int{}
 	for i, op := range ops {
@@ -53,11 +60,11 @@ func (s *state) acks(r *request, ops []engine.Op, res []engine.Result) {
 		byKey[k] = append(byKey[k], i)
 	}
 	for _, k := range order {
-		s.ackKey(r, k, byKey[k], ops, res)
+		s.ackKey(by, k, byKey[k], ops, res)
 	}
 }
 
-func (s *state) ackKey(r *request, k ackKey, at []int, ops []engine.Op, res []engine.Result) {
+func (s *state) ackKey(by engine.Caller, k ackKey, at []int, ops []engine.Op, res []engine.Result) {
 	refuse := func(code engine.ErrorCode, text string) {
 		for _, i := range at {
 			if res[i].Err == nil {
@@ -70,7 +77,7 @@ func (s *state) ackKey(r *request, k ackKey, at []int, ops []engine.Op, res []en
 			res[i].Err = fail(engine.CodeBadStatus, "bad_status: not an ack status")
 		}
 	}
-	p := s.tenantPart(r.caller.Tenant, k.part)
+	p := s.tenantPart(by.Tenant, k.part)
 	if p == nil {
 		refuse(engine.CodeUnknownPartition, "no such partition")
 		return
@@ -82,7 +89,7 @@ func (s *state) ackKey(r *request, k ackKey, at []int, ops []engine.Op, res []en
 	}
 	s.refresh(p.q, false)
 	c := g.cursor(p)
-	if s.repeated(c, k, at, ops, res) {
+	if s.repeated(c, p, k, at, ops, res) {
 		return
 	}
 	live := s.live(c)
@@ -90,75 +97,96 @@ func (s *state) ackKey(r *request, k ackKey, at []int, ops []engine.Op, res []en
 		refuse(engine.CodeLeaseInvalid, "invalid or expired lease")
 		return
 	}
-	sigs := s.resolve(r, g, p, k, at, ops, res)
+	before, end := c.next, c.bound()
+	sigs := s.resolve(g, p, at, ops, res)
 	if len(sigs) == 0 {
 		return
 	}
-	s.settle(g, p, sigs, res)
+	filed := s.settle(g, p, sigs, res)
 	if live != nil && c.lease == nil {
-		c.repeat = &ackMemo{lease: live.text, until: s.t + 60e6}
-		for _, i := range at {
-			c.repeat.acks = append(c.repeat.acks, *ops[i].(*engine.Ack))
-			c.repeat.results = append(c.repeat.results, res[i])
-		}
+		c.repeat = &ackMemo{lease: live.text, until: s.t + memoMicros, before: before, end: end,
+			verdicts: verdicts(p, before, at, ops), filed: filed}
 	}
 	s.refresh(p.q, true)
 }
 
-// repeated answers an ack that already applied and released its lease as it was answered then.
-func (s *state) repeated(c *cursor, k ackKey, at []int, ops []engine.Op, res []engine.Result) bool {
-	m := c.repeat
-	if m == nil || k.unfenced || !strings.EqualFold(m.lease, k.lease) || s.t >= m.until ||
-		len(at) != len(m.acks) {
-		return false
-	}
-	for n, i := range at {
-		if !sameAck(*ops[i].(*engine.Ack), m.acks[n]) {
-			return false
+// verdicts is what a call says about the offsets it names, the strongest word on each.
+func verdicts(p *part, next format.Offset, at []int, ops []engine.Op) map[format.Offset]format.AckStatus {
+	out, named := map[format.Offset]format.AckStatus{}, map[format.Offset]bool{}
+	for _, i := range at {
+		a := ops[i].(*engine.Ack)
+		if a.Status < format.AckCompleted || a.Status > format.AckDLQ {
+			continue
+		}
+		if o, ok := p.resolve(a, next, named); ok {
+			named[o] = true
+			out[o] = max(out[o], a.Status)
 		}
 	}
-	for n, i := range at {
-		res[i] = m.results[n]
+	return out
+}
+
+// repeated answers an ack that already applied and released its lease as it was answered then.
+func (s *state) repeated(c *cursor, p *part, k ackKey, at []int, ops []engine.Op, res []engine.Result) bool {
+	m := c.repeat
+	if m == nil || k.unfenced || !strings.EqualFold(m.lease, k.lease) || s.t >= m.until ||
+		!maps.Equal(m.verdicts, verdicts(p, m.before, at, ops)) {
+		return false
+	}
+	s.repeats = append(s.repeats, at...)
+	named := map[format.Offset]bool{}
+	for _, i := range at {
+		if res[i].Err != nil {
+			continue
+		}
+		a := ops[i].(*engine.Ack)
+		o, ok := p.resolve(a, m.before, named)
+		switch {
+		case !ok || o >= m.end:
+			res[i].Err = errUnresolvable()
+		case o >= m.before:
+			named[o] = true
+			res[i].Ack = engine.AckItem{Released: true, Filed: m.filed[o]}
+		case a.Status == format.AckCompleted:
+			res[i].Ack.Noop = true
+		default:
+			res[i].Err = errCommitted()
+		}
 	}
 	return true
 }
 
-func sameAck(a, b engine.Ack) bool {
-	a.Reason, b.Reason, a.Delay, b.Delay = "", "", 0, 0
-	return a == b
+func errUnresolvable() *engine.Error {
+	return fail(engine.CodeUnresolvable, "unresolvable: no such message in what was leased")
+}
+
+func errCommitted() *engine.Error {
+	return fail(engine.CodeAlreadyCommitted, "already committed: the cursor has passed this message")
 }
 
 // resolve turns each ack into an offset and answers those that are about nothing: at or below the
 // cursor (S-ack-9, S-ack-10) or nowhere in what was leased (S-ack-11).
-func (s *state) resolve(r *request, g *group, p *part, k ackKey, at []int, ops []engine.Op, res []engine.Result) []signal {
+func (s *state) resolve(g *group, p *part, at []int, ops []engine.Op, res []engine.Result) []signal {
 	c := g.cursor(p)
 	bound := c.bound()
-	if r.named == nil {
-		r.named = map[*group]map[*part]map[format.Offset]bool{}
-	}
-	if r.named[g] == nil {
-		r.named[g] = map[*part]map[format.Offset]bool{}
-	}
-	if r.named[g][p] == nil {
-		r.named[g][p] = map[format.Offset]bool{}
-	}
+	named := map[format.Offset]bool{}
 	var sigs []signal
 	for _, i := range at {
 		if res[i].Err != nil {
 			continue
 		}
 		a := ops[i].(*engine.Ack)
-		o, ok := p.resolve(a, c.next, r.named[g][p])
+		o, ok := p.resolve(a, c.next, named)
 		switch {
 		case !ok || o >= bound:
-			res[i].Err = fail(engine.CodeUnresolvable, "unresolvable: no such message in what was leased")
+			res[i].Err = errUnresolvable()
 		case o >= c.next:
-			r.named[g][p][o] = true
+			named[o] = true
 			sigs = append(sigs, signal{i, o, a})
 		case a.Status == format.AckCompleted:
 			res[i].Ack.Noop = true
 		default:
-			res[i].Err = fail(engine.CodeAlreadyCommitted, "already committed: the cursor has passed this message")
+			res[i].Err = errCommitted()
 		}
 	}
 	return sigs
@@ -193,7 +221,7 @@ func (p *part) resolve(a *engine.Ack, next format.Offset, named map[format.Offse
 // mentioned, is passed. The lowest nack ends the walk and the lease: failed with budget left and
 // retry leave the cursor in front of it, dlq and failed with the budget spent file what they name and
 // pass it (S-ack-2, 5 to 8; S-dlq-3 to 6). Completed messages above it come again.
-func (s *state) settle(g *group, p *part, sigs []signal, res []engine.Result) {
+func (s *state) settle(g *group, p *part, sigs []signal, res []engine.Result) (filed map[format.Offset]bool) {
 	c := g.cursor(p)
 	lease := s.live(c)
 	strongest := map[format.Offset]signal{}
@@ -209,7 +237,7 @@ func (s *state) settle(g *group, p *part, sigs []signal, res []engine.Result) {
 	}
 	slices.Sort(offsets)
 	nacked := false
-	filed := map[format.Offset]bool{}
+	filed = map[format.Offset]bool{}
 	for n, o := range offsets {
 		if strongest[o].ack.Status == format.AckCompleted {
 			s.pass(c, o+1)
@@ -240,6 +268,7 @@ func (s *state) settle(g *group, p *part, sigs []signal, res []engine.Result) {
 			s.stats.Nacked++
 		}
 	}
+	return filed
 }
 
 func (s *state) pass(c *cursor, to format.Offset) {
@@ -326,7 +355,7 @@ func cut(reason string) string {
 
 // file writes a dead letter with its whole message (S-dlq-8, S-dlq-10).
 func (s *state) file(g *group, p *part, o format.Offset, reason string) {
-	d := &deadLetter{tenant: p.q.tenant, seq: s.tick(), offset: o}
+	d := &deadLetter{tenant: p.q.tenant, offset: o}
 	d.DeadLetter = engine.DeadLetter{ID: s.mint(), Queue: p.q.name, Partition: p.name, PartitionID: p.id,
 		Group: g.name, Error: reason, Retries: uint32(g.cursor(p).retries), FailedAt: s.w,
 		Message: cloneRecord(p.msgs[o].rec)}
@@ -335,11 +364,11 @@ func (s *state) file(g *group, p *part, o format.Offset, reason string) {
 }
 
 // extend renews every live partition of a lease (S-lease-4). It never brings one back.
-func (s *state) extend(r *request, op *engine.Extend) engine.Result {
+func (s *state) extend(by engine.Caller, op *engine.Extend) engine.Result {
 	length := max(micros(op.For), 1e6)
 	var earliest format.Mono
 	var res engine.Result
-	s.eachLease(r.caller.Tenant, op.Lease, func(_ *group, _ *part, c *cursor) {
+	s.eachLease(by.Tenant, op.Lease, func(_ *group, _ *part, c *cursor) {
 		c.lease.expiry = max(c.lease.expiry, s.t+length)
 		if res.Extend.Renewed++; res.Extend.Renewed == 1 || c.lease.expiry < earliest {
 			earliest = c.lease.expiry

@@ -23,16 +23,10 @@ func checkNames(queue, other string) *engine.Error {
 	return nil
 }
 
-// request is what one Do call remembers between its ops.
-type request struct {
-	caller engine.Caller
-	named  map[*group]map[*part]map[format.Offset]bool // offsets named by acks so far
-}
-
 // append stores the messages of one Append in order (S-push-5).
-func (s *state) append(r *request, op *engine.Append) engine.Result {
+func (s *state) append(by engine.Caller, op *engine.Append) engine.Result {
 	var res engine.Result
-	q := s.queue(r.caller.Tenant, op.Queue)
+	q := s.queue(by.Tenant, op.Queue)
 	if e := refuseAppend(q, op); e != nil {
 		if e.Code != engine.CodeEncryption {
 			res.Err = e
@@ -47,7 +41,7 @@ func (s *state) append(r *request, op *engine.Append) engine.Result {
 		return res
 	}
 	if q == nil {
-		q = s.makeQueue(r.caller.Tenant, op.Queue, false)
+		q = s.makeQueue(by.Tenant, op.Queue, false)
 	}
 	p := q.part(op.Partition)
 	if p == nil {
@@ -57,7 +51,7 @@ func (s *state) append(r *request, op *engine.Append) engine.Result {
 	seen := map[string]format.Offset{} // an id repeated here is stored once whatever the window (S-dup-4)
 	frame := s.tick()
 	for i := range op.Messages {
-		res.Messages = append(res.Messages, s.appendOne(p, &op.Messages[i], r.caller.Subject, seen, frame))
+		res.Messages = append(res.Messages, s.appendOne(p, &op.Messages[i], by.Subject, seen, frame))
 	}
 	s.refresh(q, true)
 	s.note(p)

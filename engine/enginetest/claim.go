@@ -41,6 +41,7 @@ type candidate struct {
 	p     *part
 	ready uint64
 	exact bool
+	upto  format.Offset // the claim ends here at the latest; 0 is no bound
 }
 
 // limits are a pop's effective budgets.
@@ -106,7 +107,7 @@ func (s *state) candidates(qs []*queue, r *engine.PopRequest) []candidate {
 				continue
 			}
 			if c := g.cursor(p); c.ready != 0 {
-				out = append(out, candidate{g, p, c.ready, c.exact})
+				out = append(out, candidate{g: g, p: p, ready: c.ready, exact: c.exact})
 			}
 		}
 	}
@@ -144,14 +145,16 @@ func popLimits(r *engine.PopRequest, ready int) limits {
 	return l
 }
 
-// pop claims in the order of candidates; nil when there is nothing to give.
+// pop claims what has been claimable longest; nil when there is nothing to give.
 func (s *state) pop(t format.Tenant, r *engine.PopRequest) *popped {
 	qs := s.popQueues(t, r)
 	cands := s.candidates(qs, r)
 	l := popLimits(r, len(cands))
-	if len(cands) == 0 {
-		return nil
-	}
+	return s.take(qs, cands, r, &l)
+}
+
+// take claims partitions in the order of cands until a budget is used up.
+func (s *state) take(qs []*queue, cands []candidate, r *engine.PopRequest, l *limits) *popped {
 	out := &popped{chosen: l.chosen}
 	if !r.CommitOnDelivery {
 		out.lease = s.mint()
@@ -160,7 +163,7 @@ func (s *state) pop(t format.Tenant, r *engine.PopRequest) *popped {
 		if len(out.claims) == l.partitions || l.batch <= 0 || l.bytes <= 0 {
 			break
 		}
-		if c, ok := s.claim(cand, r, &l, out.lease, len(out.claims) == 0); ok {
+		if c, ok := s.claim(cand, r, l, out.lease); ok {
 			out.claims = append(out.claims, c)
 		}
 	}
@@ -174,9 +177,9 @@ func (s *state) pop(t format.Tenant, r *engine.PopRequest) *popped {
 	return out
 }
 
-// claim takes one partition: as much as the budgets allow, at least one message when it is the first
-// of the pop. A head that was handed out maxDeliveries times is filed instead and passed.
-func (s *state) claim(cand candidate, r *engine.PopRequest, l *limits, id format.UUID, first bool) (claim, bool) {
+// claim takes one partition: as much as the budgets allow, at least one message while there are bytes
+// left. A head that was handed out maxDeliveries times is filed instead and passed.
+func (s *state) claim(cand candidate, r *engine.PopRequest, l *limits, id format.UUID) (claim, bool) {
 	g, p := cand.g, cand.p
 	c := g.touch(p)
 	for {
@@ -196,8 +199,11 @@ func (s *state) claim(cand candidate, r *engine.PopRequest, l *limits, id format
 		if s.expired(p, o) {
 			continue
 		}
+		if cand.upto != 0 && o >= cand.upto {
+			break
+		}
 		size := int64(len(p.msgs[o].rec.Payload))
-		if size > l.bytes && !(first && len(out.messages) == 0) {
+		if size > l.bytes && len(out.messages) > 0 {
 			l.bytes = 0
 			break
 		}
@@ -211,12 +217,12 @@ func (s *state) claim(cand candidate, r *engine.PopRequest, l *limits, id format
 		return claim{}, false
 	}
 	s.stats.DeliveredMessages += uint64(len(out.messages))
-	s.take(&out, r, id)
+	s.hold(&out, r, id)
 	return out, true
 }
 
-// take moves the row: a lease, or with commit on delivery the cursor itself (S-amo-1).
-func (s *state) take(out *claim, r *engine.PopRequest, id format.UUID) {
+// hold moves the row: a lease, or with commit on delivery the cursor itself (S-amo-1).
+func (s *state) hold(out *claim, r *engine.PopRequest, id format.UUID) {
 	c := out.g.touch(out.p)
 	ready := c.ready
 	c.ready = 0

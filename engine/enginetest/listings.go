@@ -122,9 +122,7 @@ func (m *modelCatalog) DeadLetters(_ context.Context, c engine.Caller, f engine.
 
 func (m *modelCatalog) DeleteDeadLetters(_ context.Context, c engine.Caller, id format.PartitionID, txn string) (n uint64, err error) {
 	err = m.model().with(func(s *state) error {
-		n = s.dropDead(func(d *deadLetter) bool {
-			return d.tenant == c.Tenant && d.PartitionID == id && d.Message.TransactionID == txn
-		})
+		n = s.deleteDead(c.Tenant, id, txn)
 		return nil
 	})
 	return n, err
@@ -132,15 +130,23 @@ func (m *modelCatalog) DeleteDeadLetters(_ context.Context, c engine.Caller, id 
 
 func (m *modelCatalog) Purge(_ context.Context, c engine.Caller, queue string, group *string) (n uint64, err error) {
 	err = m.model().with(func(s *state) error {
-		if s.queue(c.Tenant, queue) == nil {
-			return nil
-		}
-		n = s.dropDead(func(d *deadLetter) bool {
-			return d.tenant == c.Tenant && d.Queue == queue && (group == nil || d.Group == groupName(*group))
-		})
+		n = s.purge(c.Tenant, queue, group)
 		return nil
 	})
 	return n, err
+}
+
+// deleteDead removes those of an address, purge those of a queue and maybe one group (S-dlq-13).
+func (s *state) deleteDead(t format.Tenant, id format.PartitionID, txn string) uint64 {
+	return s.dropDead(func(d *deadLetter) bool {
+		return d.tenant == t && d.PartitionID == id && d.Message.TransactionID == txn
+	})
+}
+
+func (s *state) purge(t format.Tenant, queue string, group *string) uint64 {
+	return s.dropDead(func(d *deadLetter) bool {
+		return d.tenant == t && d.Queue == queue && (group == nil || d.Group == groupName(*group))
+	})
 }
 
 func (s *state) dropDead(which func(*deadLetter) bool) uint64 {

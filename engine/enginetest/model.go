@@ -92,22 +92,22 @@ func errClosed() *engine.Error {
 
 // do judges acks first, together, then every other op in order.
 func (s *state) do(c engine.Caller, ops []engine.Op) []engine.Result {
-	r := &request{caller: c}
 	res := make([]engine.Result, len(ops))
-	s.acks(r, ops, res)
+	s.repeats = nil
+	s.acks(c, ops, res)
 	for i, op := range ops {
 		switch op := op.(type) {
 		case *engine.Ack:
 		case *engine.Append:
-			res[i] = s.append(r, op)
+			res[i] = s.append(c, op)
 		case *engine.Extend:
-			res[i] = s.extend(r, op)
+			res[i] = s.extend(c, op)
 		case *engine.Release:
 			res[i] = s.release(c.Tenant, op)
 		case *engine.SetOffset:
 			res[i] = s.seek(c.Tenant, op)
 		case *engine.Redrive:
-			res[i] = s.redrive(r, op)
+			res[i] = s.redrive(c, op)
 		default:
 			res[i].Err = fail(engine.CodeNotBuilt, "this feature is not built yet")
 		}

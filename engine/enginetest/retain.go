@@ -5,6 +5,9 @@ import "queen/engine/format"
 // retain removes what retention may remove now. The model does it at once; an engine may be late
 // (S-ret-5), never early (S-ret-7).
 func (s *state) retain() {
+	if s.lazyRetention {
+		return
+	}
 	for _, q := range s.queues {
 		for _, p := range q.parts {
 			if to := s.removable(p); to > p.start {

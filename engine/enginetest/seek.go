@@ -64,8 +64,8 @@ func (p *part) seekTo(to engine.SeekTo) format.Offset {
 
 // redrive moves a dead letter to the tail of a partition under a fresh message id and the
 // transactionId dlq:<id>; both or neither (S-dlq-14 to 17).
-func (s *state) redrive(r *request, op *engine.Redrive) engine.Result {
-	d := s.deadLetter(r.caller.Tenant, op)
+func (s *state) redrive(by engine.Caller, op *engine.Redrive) engine.Result {
+	d := s.deadLetter(by.Tenant, op)
 	if d == nil {
 		return engine.Result{Err: fail(engine.CodeGone, "no such dead letter")}
 	}
@@ -79,7 +79,7 @@ func (s *state) redrive(r *request, op *engine.Redrive) engine.Result {
 	if op.Partition != "" {
 		name = op.Partition
 	}
-	add := s.append(r, &engine.Append{Queue: queue, Partition: name, Messages: []engine.Message{{
+	add := s.append(by, &engine.Append{Queue: queue, Partition: name, Messages: []engine.Message{{
 		TransactionID: "dlq:" + d.ID.String(), TraceID: d.Message.TraceID, ContentType: d.Message.ContentType,
 		Headers: d.Message.Headers, Payload: d.Message.Payload}}})
 	m := add.Messages[0]

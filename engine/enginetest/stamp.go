@@ -78,3 +78,10 @@ func (s *state) nextDue() (time.Duration, bool) {
 	}
 	return time.Duration(max(best-best/slewPart, 1)) * time.Microsecond, true
 }
+
+// restart is what stopping and starting does to a clock of the log: W goes on from the wall clock if
+// that is later (engine design section 4).
+func (s *stamp) restart(c clock.Clock) {
+	s.read(c)
+	s.w, s.ahead = max(s.w, c.Now()), -1
+}

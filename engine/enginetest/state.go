@@ -22,10 +22,14 @@ type state struct {
 	nextPart  uint64
 	nextQueue uint64
 
+	// lazyRetention leaves log starts to whoever adopts those of an engine.
+	lazyRetention bool
+
 	queues  []*queue // in creation order
 	parts   map[format.PartitionID]*part
 	dead    []*deadLetter // in filing order
 	stats   engine.Stats
+	repeats []int                                    // ops of the last call that repeated an earlier ack
 	changed func(engine.PartitionRef, format.Tenant) // end, start or existence of a partition; may be nil
 }
 
@@ -39,6 +43,8 @@ type queue struct {
 	opts    format.QueueOptions
 	// declared: configure made it, which decides what the default of leaseTime is (S-cfg-2).
 	declared bool
+	// trims: an option that removes messages was set at some time.
+	trims bool
 	// dedupFloor: after the window was enlarged only originals from here on count.
 	dedupFloor format.Wall
 	parts      []*part // in creation order
@@ -47,6 +53,7 @@ type queue struct {
 
 type part struct {
 	id        format.PartitionID
+	known     bool // id is the engine's
 	q         *queue
 	name      string
 	created   format.Wall
@@ -62,6 +69,8 @@ type message struct {
 	rec   engine.Record
 	seq   uint64
 	frame uint64 // the same for all messages of one push
+	// pending: the engine stored it and has not told its id yet.
+	pending bool
 }
 
 // group is a consumer group on one queue, created by its first pop or seek there.
@@ -106,8 +115,8 @@ type lease struct {
 type deadLetter struct {
 	engine.DeadLetter
 	tenant format.Tenant
-	seq    uint64
 	offset format.Offset
+	known  bool // ID is the engine's
 }
 
 func (p *part) end() format.Offset { return format.Offset(len(p.msgs)) }

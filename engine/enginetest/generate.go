@@ -1,0 +1,259 @@
+package enginetest
+
+import (
+	"math/rand/v2"
+	"strings"
+	"time"
+)
+
+// generator makes random operation lists over few names, so that operations meet.
+type generator struct {
+	r      *rand.Rand
+	o      *RandomOptions
+	queues int
+	parts  int
+	groups int
+}
+
+// Fifty partitions at most over all queues, five groups with queue mode.
+const (
+	genQueues = 5
+	genParts  = 10
+	genGroups = 5
+)
+
+func newGenerator(seed uint64, o *RandomOptions) *generator {
+	g := &generator{r: rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15)), o: o}
+	// Some lists crowd everything on one partition, others spread out.
+	g.queues = 1 + g.r.IntN(genQueues)
+	g.parts = 1 + g.r.IntN(genParts)
+	g.groups = 1 + g.r.IntN(genGroups)
+	return g
+}
+
+func (g *generator) list(n int) []Op {
+	ops := make([]Op, 0, n)
+	for range g.r.IntN(4) { // options before the first message
+		ops = append(ops, g.configure(true))
+	}
+	for len(ops) < n {
+		ops = append(ops, g.next())
+	}
+	return ops
+}
+
+func (g *generator) chance(percent int) bool { return g.r.IntN(100) < percent }
+
+func (g *generator) flag(letter string, percent int) string {
+	if g.chance(percent) {
+		return letter
+	}
+	return ""
+}
+
+// next draws one operation by weight.
+func (g *generator) next() Op {
+	o := Op{Queue: g.r.IntN(g.queues), Part: g.r.IntN(g.parts), Group: g.r.IntN(g.groups), Back: g.back()}
+	switch n := g.r.IntN(1000); {
+	case n < 280:
+		return g.push(o)
+	case n < 530:
+		return g.pop(o)
+	case n < 750:
+		return g.ack(o)
+	case n < 780:
+		return Op{Kind: opExtend, Back: o.Back, For: g.span(2 * time.Minute)}
+	case n < 800:
+		return Op{Kind: opRelease, Back: o.Back, Flags: g.flag("1", 30)}
+	case n < 820:
+		return g.seek(o)
+	case n < 835:
+		return g.configure(false)
+	case n < 838:
+		return Op{Kind: opDelQueue, Queue: o.Queue}
+	case n < 843:
+		return Op{Kind: opDelGroup, Queue: o.Queue, Group: o.Group, Flags: g.flag("k", 30)}
+	case n < 846:
+		return Op{Kind: opSubscribe, Group: o.Group, For: g.span(time.Minute)}
+	case n < 866:
+		return Op{Kind: opRedrive, Back: o.Back, Part: o.Part, Flags: g.flag("a", 30) + g.flag("t", 30)}
+	case n < 870:
+		return Op{Kind: opPurge, Queue: o.Queue, Group: o.Group, Back: o.Back, Flags: g.flag("g", 50) + g.flag("a", 40)}
+	case n < 900:
+		return Op{Kind: opRead, Queue: o.Queue, Part: o.Part, N: g.r.IntN(20), M: g.r.IntN(3) * g.r.IntN(400)}
+	case n < 910:
+		return Op{Kind: opOffsets, Queue: o.Queue, Part: o.Part, N: g.r.IntN(20), For: g.span(2 * time.Minute)}
+	case n < 920:
+		return Op{Kind: opList}
+	case n < 922 && !g.o.NoJumps:
+		return Op{Kind: opJump, For: g.jump()}
+	case n < 926:
+		return Op{Kind: opReopen, Flags: g.flag("c", 60)}
+	}
+	return Op{Kind: opAdvance, For: g.advance()}
+}
+
+// back prefers the newest delivery and reaches far back at times.
+func (g *generator) back() int {
+	switch {
+	case g.chance(60):
+		return 0
+	case g.chance(80):
+		return g.r.IntN(5)
+	}
+	return g.r.IntN(40)
+}
+
+func (g *generator) push(o Op) Op {
+	o.Kind, o.Group, o.Back = opPush, 0, 0
+	var b strings.Builder
+	for range 1 + g.r.IntN(1+g.r.IntN(12)) {
+		switch {
+		case g.chance(35):
+			b.WriteByte('-')
+		case g.chance(92):
+			b.WriteByte(byte('a' + g.r.IntN(26))) // few ids: repeats are the point
+		default:
+			b.WriteByte('/')
+		}
+	}
+	o.What = b.String()
+	return o
+}
+
+func (g *generator) pop(o Op) Op {
+	o.Kind, o.Back = opPop, 0
+	o.Flags = g.flag("p", 20) + g.flag("c", 8) + g.flag("a", 15) + g.flag("x", 6)
+	if !strings.Contains(o.Flags, "p") {
+		o.Flags += g.flag("d", 6)
+		o.Part = 0
+	}
+	switch g.r.IntN(4) {
+	case 0:
+		o.Flags += "l"
+	case 1:
+		o.Flags += "f"
+	}
+	if g.chance(70) {
+		o.N = 1 + g.r.IntN(12)
+	}
+	if g.chance(60) {
+		o.M = 1 + g.r.IntN(6)
+	}
+	if g.chance(60) {
+		o.For = g.span(30 * time.Second)
+	}
+	if g.chance(10) {
+		o.What = "bytes"
+	}
+	return o
+}
+
+// ack draws statuses for the messages of a delivery: mostly all of them completed, else a mixture.
+func (g *generator) ack(o Op) Op {
+	o.Kind, o.Queue, o.Part = opAck, 0, 0
+	letters := "c"
+	switch {
+	case g.chance(30):
+		letters = "ccc-frd"
+	case g.chance(25):
+		letters = "f"
+	case g.chance(20):
+		letters = "-c"
+	}
+	var b strings.Builder
+	for range 1 + g.r.IntN(12) {
+		b.WriteByte(letters[g.r.IntN(len(letters))])
+	}
+	o.What = b.String()
+	if g.chance(2) {
+		o.What += "?" // no status at all
+	}
+	o.Flags = g.flag("u", 10) + g.flag("f", 3) + g.flag("o", 15) + g.flag("m", 15) + g.flag("z", 4) + g.flag("g", 4)
+	if strings.ContainsAny(o.What, "fr") && g.chance(30) {
+		o.For = g.span(20 * time.Second)
+	}
+	if !strings.Contains(o.Flags, "g") {
+		o.Group = 0
+	}
+	return o
+}
+
+func (g *generator) seek(o Op) Op {
+	o.Kind, o.Back = opSeek, 0
+	o.Flags = g.flag("w", 50)
+	o.What = []string{"end", "time", "offset"}[g.r.IntN(3)]
+	if o.Flags == "w" && o.What == "offset" {
+		o.What = "time"
+	}
+	o.N, o.For = g.r.IntN(25), g.span(2*time.Minute)
+	return o
+}
+
+// genOptions are the options a list may set, with the values it may set them to.
+var genOptions = []struct {
+	name   string
+	values []int
+	early  bool // only before the first message: what a change means for what is stored is left open
+}{
+	{"leaseTime", []int{5, 30, 60}, false},
+	{"retryLimit", []int{0, 1, 2, 3}, false},
+	{"dedupWindowSeconds", []int{0, 10, 60, 3600}, false},
+	{"delayedProcessing", []int{0, 3, 20}, true},
+	{"windowBuffer", []int{0, 2, 5}, true},
+	{"retryDelay", []int{0, 1000, 5000}, false},
+	{"deadLetterQueue", []int{0, 1}, false},
+	{"dlqAfterMaxRetries", []int{0, 1}, false},
+	{"dlqScope", []int{0, 1}, false},
+	{"maxDeliveries", []int{0, 2, 4}, false},
+	{"retentionSeconds", []int{0, 60}, false},
+	{"retentionEnabled", []int{0, 1}, false},
+	{"completedRetentionSeconds", []int{0, 30}, false},
+	{"maxWaitTimeSeconds", []int{0, 90}, false},
+	{"encryptionEnabled", []int{0, 0, 0, 1}, false},
+}
+
+func (g *generator) configure(early bool) Op {
+	for {
+		opt := genOptions[g.r.IntN(len(genOptions))]
+		if opt.early && !early || contains(g.o.NoOptions, opt.name) {
+			continue
+		}
+		return Op{Kind: opConfigure, Queue: g.r.IntN(g.queues), What: opt.name, N: opt.values[g.r.IntN(len(opt.values))]}
+	}
+}
+
+func contains(list []string, s string) bool {
+	for _, x := range list {
+		if x == s {
+			return true
+		}
+	}
+	return false
+}
+
+// span is a duration up to limit, in whole milliseconds, small ones as likely as large ones.
+func (g *generator) span(limit time.Duration) time.Duration {
+	top := 1 + g.r.Int64N(int64(limit/time.Millisecond))
+	return time.Duration(1+g.r.Int64N(top)) * time.Millisecond
+}
+
+func (g *generator) advance() time.Duration {
+	switch {
+	case g.chance(20):
+		return time.Microsecond
+	case g.chance(70):
+		return g.span(15 * time.Second)
+	case g.chance(90):
+		return g.span(5 * time.Minute)
+	}
+	return g.span(3 * time.Hour)
+}
+
+func (g *generator) jump() time.Duration {
+	d := g.span(2 * time.Hour)
+	if g.chance(50) {
+		return -d
+	}
+	return d
+}

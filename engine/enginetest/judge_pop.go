@@ -1,0 +1,286 @@
+package enginetest
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+
+	"queen/engine"
+	"queen/engine/format"
+)
+
+// pop claims, delivers or abandons, and judges what came.
+func (p *player) pop(op Op) (string, error) {
+	req := p.popRequest(op)
+	ctx, cancel := p.call()
+	defer cancel()
+	d, err := p.e.Pop(ctx, p.caller, req)
+	if err != nil {
+		return "", fmt.Errorf("pop: %w", err)
+	}
+	if d == nil {
+		return "empty", p.judgeEmpty(&req)
+	}
+	h := &handed{lease: d.Lease, group: op.group(), claims: d.Claims}
+	for m, err := range d.Messages() {
+		if err != nil {
+			return "", fmt.Errorf("pop: reading the delivery: %w", err)
+		}
+		h.messages = append(h.messages, cloneDelivered(m))
+	}
+	if err := p.judgePop(&req, d, h); err != nil {
+		return "", err
+	}
+	p.delivered = append(p.delivered, h)
+	if len(p.delivered) > handedKept {
+		p.delivered = slices.Delete(p.delivered, 0, 1)
+	}
+	if !op.has("x") {
+		d.Delivered()
+		return describeDelivery(h), nil
+	}
+	d.Abandon()
+	p.cov.count("pop abandoned")
+	if d.Lease != "" {
+		p.s.release(p.caller.Tenant, &engine.Release{Lease: d.Lease})
+	}
+	return describeDelivery(h) + " abandoned", p.probe() // whatever Abandon started comes before the probe
+}
+
+func (p *player) popRequest(op Op) engine.PopRequest {
+	req := engine.PopRequest{Scope: engine.Scope{Queue: op.queue()}, Group: op.group(), Batch: op.N, Partitions: op.M,
+		Lease: op.For, CommitOnDelivery: op.has("c"), Autopilot: op.has("a")}
+	switch {
+	case op.has("d"):
+		req.Scope = engine.Scope{Discovery: true, Task: fmt.Sprintf("t%d", op.Queue%2)}
+	case op.has("p"):
+		req.Scope.Partition, req.Scope.Pinned = op.part(), true
+	}
+	switch {
+	case op.has("l"):
+		req.Start.Kind = format.StartAll
+	case op.has("f"):
+		req.Start = engine.Start{Kind: format.StartFrom, From: p.s.w - 10e6}
+	}
+	if op.What == "bytes" {
+		req.MaxBytes = 150
+	}
+	return req
+}
+
+func describeDelivery(h *handed) string {
+	var b strings.Builder
+	for i, c := range h.claims {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "%s/%s %d-%d attempt %d", c.Queue, c.Partition, c.First, c.Last, c.Attempt)
+	}
+	return b.String()
+}
+
+// judgeEmpty: nothing may have been claimable.
+func (p *player) judgeEmpty(req *engine.PopRequest) error {
+	p.cov.count("pop empty")
+	if want := p.s.pop(p.caller.Tenant, req); want != nil {
+		c := want.claims[0]
+		return fmt.Errorf("pop: empty, but %s/%s is claimable from offset %d", c.p.q.name, c.p.name, c.from)
+	}
+	return nil
+}
+
+// judgePop checks that the engine chose among what was claimable, the longest claimable first, and
+// then that each claim and each byte is what the rules say for that choice. It adopts the choice.
+func (p *player) judgePop(req *engine.PopRequest, d *engine.Delivery, h *handed) error {
+	s := p.s
+	qs := s.popQueues(p.caller.Tenant, req)
+	cands := s.candidates(qs, req)
+	l := popLimits(req, len(cands))
+	chosen, err := p.chosen(cands, d.Claims)
+	if err != nil {
+		return err
+	}
+	if err := p.judgeOrder(cands, chosen); err != nil {
+		return err
+	}
+	before, gone := map[*part]cursor{}, false
+	for i := range chosen {
+		c := &chosen[i]
+		before[c.p] = *c.g.cursor(c.p)
+		if from, _ := s.span(c.g, c.p); before[c.p].touched && from > before[c.p].next || !before[c.p].touched && c.p.start > 0 {
+			// What is gone in front of the first message may count against the batch.
+			gone, c.upto = true, d.Claims[i].Last+1
+		}
+	}
+	got := s.take(qs, chosen, req, &l)
+	if got == nil || len(got.claims) != len(d.Claims) {
+		return fmt.Errorf("pop: %d partitions claimed, which is more than the budgets allow", len(d.Claims))
+	}
+	if left := len(cands) - len(chosen); left > 0 && !gone && len(chosen) < l.partitions && l.batch > 0 && l.bytes > 0 {
+		if again := s.clone(); again.pop(p.caller.Tenant, req) != nil {
+			return fmt.Errorf("pop: %d partitions claimed of %d allowed, and %d claimable ones left", len(chosen), l.partitions, left)
+		}
+	}
+	if err := p.judgeHead(req, d, got); err != nil {
+		return err
+	}
+	at := 0
+	for i := range got.claims {
+		c := &got.claims[i]
+		n, err := p.judgeClaim(c, &d.Claims[i], i, h.messages[at:], before[c.p])
+		if err != nil {
+			return fmt.Errorf("pop of %s/%s: %w", c.p.q.name, c.p.name, err)
+		}
+		at += n
+		if lease := c.g.cursor(c.p).lease; lease != nil && !req.CommitOnDelivery {
+			lease.text = d.Lease
+		}
+	}
+	if at != len(h.messages) {
+		return fmt.Errorf("pop: %d messages delivered, want %d", len(h.messages), at)
+	}
+	return nil
+}
+
+// chosen finds the candidates the engine claimed, in its order.
+func (p *player) chosen(cands []candidate, claims []engine.Claimed) (out []candidate, err error) {
+	for _, c := range claims {
+		at := slices.IndexFunc(cands, func(x candidate) bool { return x.p.q.name == c.Queue && x.p.name == c.Partition })
+		if at < 0 {
+			return nil, fmt.Errorf("pop: claims %s/%s from %d, which is not claimable (%s)", c.Queue, c.Partition, c.First, p.why(c))
+		}
+		if slices.Contains(out, cands[at]) {
+			return nil, fmt.Errorf("pop: claims %s/%s twice", c.Queue, c.Partition)
+		}
+		if err := p.adoptPart(cands[at].p, c.PartitionID); err != nil {
+			return nil, err
+		}
+		out = append(out, cands[at])
+	}
+	return out, nil
+}
+
+// why tells what keeps a partition from being claimed.
+func (p *player) why(c engine.Claimed) string {
+	q := p.s.queue(p.caller.Tenant, c.Queue)
+	if q == nil || q.part(c.Partition) == nil {
+		return "it does not exist or is outside the scope"
+	}
+	part := q.part(c.Partition)
+	var b strings.Builder
+	fmt.Fprintf(&b, "offsets %d to %d, visible to %d", part.start, part.end(), p.s.visible(part))
+	for _, g := range q.groups {
+		cur := g.cursor(part)
+		fmt.Fprintf(&b, "; group %s at %d", g.name, g.next(part))
+		if l := p.s.live(cur); l != nil {
+			fmt.Fprintf(&b, " leased to %d for %d us", l.end, l.expiry-p.s.t)
+		}
+		if cur.backoff > p.s.t {
+			fmt.Fprintf(&b, " held back for %d us", cur.backoff-p.s.t)
+		}
+	}
+	return b.String()
+}
+
+// starvedAfter is how often a claimable partition may be passed over before that is an error, beside
+// the number of those that compete with it.
+const starvedAfter = 64
+
+// judgeOrder checks S-pop-10: where the moments at which two partitions became claimable are known to
+// be in one order, the later one is not served instead of the earlier; and nothing starves.
+func (p *player) judgeOrder(cands, chosen []candidate) error {
+	for _, left := range cands {
+		if slices.Contains(chosen, left) {
+			continue
+		}
+		for _, c := range chosen {
+			if c.p.q == left.p.q && c.exact && left.exact && left.ready < c.ready {
+				return fmt.Errorf("pop: serves %s, claimable since %d, and not %s, claimable since %d",
+					c.p.name, c.ready, left.p.name, left.ready)
+			}
+		}
+		cur := left.g.cursor(left.p)
+		if cur.passed++; cur.passed > starvedAfter+4*len(cands) {
+			return fmt.Errorf("pop: %s/%s has been claimable for %d pops that served others", left.p.q.name, left.p.name, cur.passed)
+		}
+	}
+	return nil
+}
+
+func (p *player) judgeHead(req *engine.PopRequest, d *engine.Delivery, got *popped) error {
+	if len(got.claims) > 1 {
+		p.cov.count("pop several partitions")
+	}
+	if d.Group != groupName(req.Group) || d.Conflate || d.Conflict || d.Chosen.Set != got.chosen.Set {
+		return fmt.Errorf("pop: answer for group %q, chosen %+v; want group %q, chosen %+v", d.Group, d.Chosen,
+			groupName(req.Group), got.chosen)
+	}
+	if req.CommitOnDelivery {
+		p.cov.count("pop committed")
+		if d.Lease != "" {
+			return fmt.Errorf("pop: a lease %q although the pop committed", d.Lease)
+		}
+		return nil
+	}
+	id, ok := format.ParseUUID(d.Lease)
+	if !ok {
+		return fmt.Errorf("pop: %q is no lease id", d.Lease)
+	}
+	return p.fresh(id)
+}
+
+// judgeClaim compares one claim and its messages; n is how many of them are its.
+func (p *player) judgeClaim(want *claim, got *engine.Claimed, at int, messages []engine.Delivered, before cursor) (n int, err error) {
+	first := want.messages[0].Offset
+	low := first
+	if before.touched {
+		low = min(low, before.next)
+	}
+	if got.First > first || got.First < low || got.Last != want.to-1 {
+		return 0, fmt.Errorf("claims %d to %d, want %d to %d", got.First, got.Last, first, want.to-1)
+	}
+	cur := want.g.cursor(want.p)
+	if got.Attempt != want.attempt {
+		// Whether a start that moved over what is gone is a new start, is left open (S-lease-7).
+		if !before.touched || before.next >= first || got.Attempt != before.attempts+1 || cur.lease == nil {
+			return 0, fmt.Errorf("attempt %d, want %d", got.Attempt, want.attempt)
+		}
+		cur.attempts, cur.lease.attempt = got.Attempt, got.Attempt
+	}
+	if got.Attempt > 1 {
+		p.cov.count("pop redelivered")
+	} else {
+		p.cov.count("pop delivered")
+	}
+	for i := range want.messages {
+		if i >= len(messages) || messages[i].Claim != at {
+			return 0, fmt.Errorf("%d messages, want %d", i, len(want.messages))
+		}
+		m := &want.p.msgs[want.messages[i].Offset]
+		if err := p.judgeRecord(m, &messages[i].Record); err != nil {
+			return 0, err
+		}
+	}
+	return len(want.messages), nil
+}
+
+// judgeRecord compares a stored message byte for byte and adopts its id when that is not known yet.
+func (p *player) judgeRecord(m *message, got *engine.Record) error {
+	if m.pending {
+		if err := p.adoptID(m, got.ID); err != nil {
+			return err
+		}
+	}
+	want := &m.rec
+	same := got.ID == want.ID && got.Offset == want.Offset && got.TransactionID == want.TransactionID &&
+		got.HasCallerID == want.HasCallerID && got.TraceID == want.TraceID && got.ProducerSub == want.ProducerSub &&
+		got.ContentType == want.ContentType && got.CreatedAt == want.CreatedAt && bytes.Equal(got.Payload, want.Payload) &&
+		slices.EqualFunc(got.Headers, want.Headers, func(a, b engine.Header) bool {
+			return a.Name == b.Name && bytes.Equal(a.Value, b.Value)
+		})
+	if !same {
+		return fmt.Errorf("message at %d: got %+v, want %+v", want.Offset, *got, *want)
+	}
+	return nil
+}

@@ -1,0 +1,187 @@
+package enginetest
+
+import (
+	"fmt"
+
+	"queen/engine"
+	"queen/engine/format"
+)
+
+// prober is a tenant of the player's own: what it pushes tells the engine's time and disturbs nobody.
+var prober = engine.Caller{Tenant: format.Tenant{0: 0xfe, 15: 1}}
+
+// sync brings the model to the engine's now: both clocks, and the log starts that retention moved.
+func (p *player) sync() error {
+	t, w := p.stamp.read(p.target.Clock)
+	if int64(w) != p.target.Clock.Now() {
+		if err := p.probe(); err != nil { // W is on its way to a wall that jumped
+			return err
+		}
+		return p.syncStarts()
+	}
+	p.s.advance(t, w)
+	return p.syncStarts()
+}
+
+// probe stores a message and reads when the engine says that was. The answer may be nothing but the
+// wall clock while that has not jumped, and no less and no more than the slew allows after it has.
+func (p *player) probe() error {
+	before := p.stamp
+	t, w := p.stamp.read(p.target.Clock)
+	ctx, cancel := p.call()
+	defer cancel()
+	op := &engine.Append{Queue: "probe", Partition: "probe", Messages: []engine.Message{{Payload: []byte("0")}}}
+	res, err := p.e.Do(ctx, prober, engine.Batch{Ops: []engine.Op{op}})
+	if err != nil {
+		return fmt.Errorf("probe: %w", err)
+	}
+	at := res[0].Messages[0].Offset
+	read, err := p.e.Read(ctx, prober, engine.ReadRequest{At: []engine.Position{{Queue: "probe", Partition: "probe", Offset: at, MaxBytes: 1}}})
+	if err != nil || len(read.Parts[0].Records) == 0 {
+		return fmt.Errorf("probe: the message just stored at %d can not be read: %v", at, err)
+	}
+	got := read.Parts[0].Records[0].CreatedAt
+	if got != w {
+		wall, gone := p.target.Clock.Now(), p.stamp.mono-before.mono
+		low := before.w + gone - gone/slewPart - 2
+		high := max(before.w+gone+gone/slewPart+2, wall)
+		if int64(got) < low || int64(got) > high || int64(w) == wall && before.w+gone == wall {
+			return fmt.Errorf("the engine's time is %d; by the wall clock %d and its speed it is between %d and %d", got, wall, low, high)
+		}
+		p.stamp.w = int64(got)
+	}
+	p.s.advance(t, got)
+	return nil
+}
+
+// syncStarts adopts the log starts of partitions that retention may trim: whole pushes, never before
+// their time, never backwards (S-ret-2 to 7).
+func (p *player) syncStarts() error {
+	for _, q := range p.s.queues {
+		if !q.trims {
+			continue
+		}
+		for _, part := range q.parts {
+			if err := p.syncStart(part); err != nil {
+				return fmt.Errorf("log start of %s/%s: %w", q.name, part.name, err)
+			}
+		}
+	}
+	return nil
+}
+
+func (p *player) syncStart(part *part) error {
+	ctx, cancel := p.call()
+	defer cancel()
+	res, err := p.e.Offsets(ctx, p.caller, []engine.OffsetQuery{{Queue: part.q.name, Partition: part.name, Kind: engine.Earliest}})
+	if err != nil {
+		return err
+	}
+	got := res[0]
+	may := p.s.removable(part)
+	switch {
+	case got.Err != nil:
+		return got.Err
+	case got.End != part.end():
+		return fmt.Errorf("the end is %d, want %d", got.End, part.end())
+	case got.Start < part.start:
+		return fmt.Errorf("it fell from %d to %d", part.start, got.Start)
+	case got.Start > may:
+		return fmt.Errorf("it is %d, but only what is below %d may be removed by now", got.Start, may)
+	case got.Start > part.start && got.Start < part.end() && part.msgs[got.Start].frame == part.msgs[got.Start-1].frame:
+		return fmt.Errorf("it is %d, in the middle of a push", got.Start)
+	}
+	if got.Start > part.start {
+		p.cov.count("retention removed")
+		p.s.trim(part, got.Start)
+		p.s.refresh(part.q, false)
+	}
+	return nil
+}
+
+// settle lets the engine catch up with a clock that moved.
+func (p *player) settle() error {
+	if err := p.probe(); err != nil {
+		return err
+	}
+	if p.target.Settle != nil {
+		p.target.Settle(p.e)
+	}
+	return p.syncStarts()
+}
+
+func (p *player) advance(op Op) (string, error) {
+	p.target.Clock.Advance(op.For)
+	return "", p.settle()
+}
+
+func (p *player) jump(op Op) (string, error) {
+	p.target.Clock.JumpWall(op.For)
+	return "", p.settle()
+}
+
+func (p *player) reopen(op Op) (string, error) {
+	if p.target.Reopen == nil {
+		return skip, nil
+	}
+	if err := p.probe(); err != nil { // so that no time since the last entry is lost
+		return "", err
+	}
+	if err := p.restart(op.has("c")); err != nil {
+		return "", err
+	}
+	return "", p.audit()
+}
+
+// restart reopens and takes note that W starts at the wall clock if that is later.
+func (p *player) restart(crash bool) error {
+	if crash {
+		p.cov.Crashes++
+	} else {
+		p.cov.Reopens++
+	}
+	p.e = p.target.Reopen(crash)
+	if p.e == nil {
+		return fmt.Errorf("the engine did not open again")
+	}
+	p.stamp.restart(p.target.Clock)
+	return p.settle()
+}
+
+// arm makes the next call die in the middle, when a crash operation asked for it.
+func (p *player) arm() {
+	if p.armed > 0 && p.target.Arm != nil {
+		p.target.Arm(p.armed)
+	}
+}
+
+// survived ends an armed operation that was answered: its answer has to outlive the crash.
+func (p *player) survived() error {
+	p.armed = 0
+	if err := p.restart(true); err != nil {
+		return err
+	}
+	return p.audit()
+}
+
+// settleCrash finds out whether a call that died was carried out: what the engine shows after the
+// restart has to be the state before it or the state after it, whole.
+func (p *player) settleCrash(after *state) error {
+	p.armed = 0
+	p.cov.CrashedUnknown++
+	before := p.s
+	if err := p.restart(true); err != nil {
+		return err
+	}
+	asBefore := p.audit()
+	if asBefore == nil {
+		return nil
+	}
+	p.s = after
+	p.s.advance(before.t, before.w)
+	if asAfter := p.audit(); asAfter != nil {
+		return fmt.Errorf("after a crash in the middle of a call: not as before it (%w), nor as after it (%w)", asBefore, asAfter)
+	}
+	p.cov.Applied++
+	return nil
+}
