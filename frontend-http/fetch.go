@@ -1,0 +1,197 @@
+package frontendhttp
+
+import (
+	"encoding/json"
+	"net/url"
+	"strconv"
+	"time"
+
+	"queen/engine"
+	"queen/engine/format"
+)
+
+const (
+	maxEntries      = 1024
+	defaultMaxBytes = 1 << 20
+	mostMaxBytes    = 8 << 20
+	maxFetchWait    = 30 * time.Second
+)
+
+// partitionName is a partition in the body of a read: a string, a number, or absent.
+type partitionName string
+
+// UnmarshalJSON keeps a number's digits as the name.
+func (p *partitionName) UnmarshalJSON(b []byte) error {
+	switch {
+	case isNull(b):
+		return nil
+	case b[0] == '"':
+		return json.Unmarshal(b, (*string)(p))
+	}
+	var n json.Number
+	if err := json.Unmarshal(b, &n); err != nil {
+		return &json.UnmarshalTypeError{Value: "value of this type", Field: "partition"}
+	}
+	*p = partitionName(n)
+	return nil
+}
+
+func (p partitionName) or() string {
+	if p == "" {
+		return format.DefaultPartition
+	}
+	return string(p)
+}
+
+type fetchEntry struct {
+	Queue     *string       `json:"queue"`
+	Partition partitionName `json:"partition"`
+	Offset    *int64        `json:"offset"`
+	MaxBytes  *int64        `json:"maxBytes"`
+}
+
+// entryCount holds a read to its limit.
+func entryCount(n int) error {
+	if n > maxEntries {
+		return badRequest("more than 1024 entries")
+	}
+	return nil
+}
+
+// fetch answers POST /api/v1/fetch; with maxWaitMs it parks until minBytes are there (S-fetch-5).
+func fetch(c *call) error {
+	var in struct {
+		Entries   *[]fetchEntry `json:"entries"`
+		MaxWaitMs int64         `json:"maxWaitMs"`
+		MinBytes  *int64        `json:"minBytes"`
+	}
+	if err := c.decode(&in); err != nil {
+		return err
+	}
+	if in.Entries == nil {
+		return badBody("entries is missing")
+	}
+	entries := *in.Entries
+	if err := entryCount(len(entries)); err != nil {
+		return err
+	}
+	r := engine.ReadRequest{MinBytes: 1, At: make([]engine.Position, len(entries))}
+	if in.MinBytes != nil {
+		r.MinBytes = int(min(max(*in.MinBytes, 0), mostMaxBytes*maxEntries))
+	}
+	r.Wait = time.Duration(min(max(in.MaxWaitMs, 0), maxFetchWait.Milliseconds())) * time.Millisecond
+	for i, e := range entries {
+		at, err := e.position()
+		if err != nil {
+			return err
+		}
+		r.At[i] = at
+	}
+	res, err := c.read(r)
+	if err != nil {
+		return err
+	}
+	o := out{c.buffer()}
+	o.open('{').key("entries").open('[')
+	for i := range res.Parts {
+		o.fetched(&r.At[i], &res.Parts[i])
+	}
+	o.close(']').close('}')
+	c.send(200, o.b)
+	return nil
+}
+
+func (e *fetchEntry) position() (engine.Position, error) {
+	switch {
+	case e.Queue == nil:
+		return engine.Position{}, badRequest("an entry has no queue")
+	case e.Offset == nil || *e.Offset < 0:
+		return engine.Position{}, badRequest("offset must be 0 or more")
+	}
+	size := int64(defaultMaxBytes)
+	if e.MaxBytes != nil {
+		size = min(max(*e.MaxBytes, 1), mostMaxBytes)
+	}
+	return engine.Position{Queue: *e.Queue, Partition: e.Partition.or(), Offset: format.Offset(*e.Offset),
+		MaxBytes: int(size)}, nil
+}
+
+// read parks like a pop: it ends when the client hangs up or the node drains.
+func (c *call) read(r engine.ReadRequest) (*engine.ReadResult, error) {
+	ctx, cancel := c.deadline(readDeadline + r.Wait)
+	defer cancel()
+	if r.Wait > 0 {
+		parked, unpark := c.conn().ParkContext(c.f.stopping)
+		defer unpark()
+		ctx = parked
+		c.unmeasured = true
+		c.f.parked.Add(1)
+		defer c.f.parked.Add(-1)
+	}
+	return c.engine.Read(ctx, c.caller, r)
+}
+
+func (o *out) fetched(at *engine.Position, p *engine.PartitionRead) {
+	o.open('{')
+	o.str("queue", at.Queue)
+	o.str("partition", at.Partition)
+	if p.Err != nil {
+		o.str("error", readError(p.Err))
+	}
+	o.key("records").open('[')
+	for i := range p.Records {
+		r := &p.Records[i]
+		o.open('{')
+		o.count("offset", uint64(r.Offset))
+		o.str("transactionId", r.TransactionID)
+		o.payload("payload", r)
+		o.time("ts", r.CreatedAt)
+		o.close('}')
+	}
+	o.close(']')
+	o.count("highWatermark", uint64(p.End))
+	o.count("logStartOffset", uint64(p.Start))
+	o.close('}')
+}
+
+// fetchRaw answers GET /api/v1/fetch/raw: one message's bytes as they were pushed.
+func fetchRaw(c *call) error {
+	q := c.query()
+	at := engine.Position{Queue: q.text("queue"), Partition: partitionName(q.text("partition")).or(), MaxBytes: 1}
+	offset := q.integer("offset", -1)
+	switch {
+	case q.err != nil:
+		return q.err
+	case !q.has("queue"):
+		return badRequest("query parameter queue is missing")
+	case offset < 0:
+		return badRequest("query parameter offset must be 0 or more")
+	}
+	at.Offset = format.Offset(offset)
+	res, err := c.read(engine.ReadRequest{At: []engine.Position{at}})
+	if err != nil {
+		return err
+	}
+	p := &res.Parts[0]
+	switch {
+	case p.Err != nil:
+		return p.Err
+	case len(p.Records) == 0:
+		return notFound("no message at this offset")
+	}
+	r := &p.Records[0]
+	h := &c.ctx.Response.Header
+	setMessageHeaders(h, r.Headers)
+	h.Set("Queen-Offset", strconv.FormatUint(uint64(r.Offset), 10))
+	h.Set("Queen-Transaction-Id", url.PathEscape(r.TransactionID))
+	kind := r.ContentType
+	switch {
+	case kind == "":
+		kind = jsonType
+	case !plainHeader(kind):
+		kind = binaryType
+	}
+	c.send(200, append(c.buffer(), r.Payload...))
+	c.ctx.SetContentType(kind)
+	return nil
+}

@@ -1,0 +1,136 @@
+package frontendhttp
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+
+	"queen/engine"
+	"queen/engine/clock"
+	"queen/engine/format"
+	"queen/frontend-http/wire"
+)
+
+// Options says what a Frontend serves and where. The zero value of a field means its default.
+type Options struct {
+	// Listener accepts the connections; required. Shutdown also ends it.
+	Listener *wire.Listener
+	// Server sets limits of bodies, headers and times; see wire.ServerOptions.
+	Server wire.ServerOptions
+	// Engine answers the calls. nil serves health only, until Attach.
+	Engine engine.Engine
+	// Starting describes the start-up while there is no engine yet, for /readyz. Default: no details.
+	Starting func() (phase string, progress float64)
+	// Clock tells the time of answers and metrics. Default: the system's clock.
+	Clock clock.Clock
+	// Version and Commit name the build. Default: "dev" and "unknown".
+	Version, Commit string
+	// Logger receives faults of ours, never anything per message. Default: none.
+	Logger *slog.Logger
+	// Tenancy reads the tenant from the x-queen-tenant header. Default: everything is the default tenant's.
+	Tenancy bool
+	// LabeledQueues caps the values of the queue label of metrics, and those of the group label; what is above it is
+	// counted under "_other". Default 200.
+	LabeledQueues int
+}
+
+func (o Options) withDefaults() Options {
+	if o.Clock == nil {
+		o.Clock = clock.Real()
+	}
+	if o.Version == "" {
+		o.Version = "dev"
+	}
+	if o.Commit == "" {
+		o.Commit = "unknown"
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.LabeledQueues <= 0 {
+		o.LabeledQueues = 200
+	}
+	return o
+}
+
+// Validate joins every problem of o.
+func (o Options) Validate() error {
+	if o.Listener == nil {
+		return errors.New("frontend-http: Listener is missing")
+	}
+	return nil
+}
+
+// Frontend serves the native HTTP API.
+type Frontend struct {
+	opts    Options
+	server  *wire.Server
+	engine  atomic.Pointer[engineBox]
+	metrics *metrics
+	openAPI []byte
+	start   int64 // clock.Mono at New
+
+	// stopping ends parked calls when Shutdown begins.
+	stopping context.Context
+	stop     context.CancelFunc
+	// parked counts the requests that wait inside the engine.
+	parked atomic.Int64
+	calls  sync.Pool // of *call
+	bodies sync.Pool // of *pushBody
+	acks   sync.Pool // of *ackBody
+}
+
+// engineBox makes an interface fit an atomic pointer.
+type engineBox struct{ engine.Engine }
+
+// New builds a Frontend with all its routes; Serve starts it.
+func New(o Options) (*Frontend, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	o = o.withDefaults()
+	f := &Frontend{opts: o, start: o.Clock.Mono()}
+	f.stopping, f.stop = context.WithCancel(context.Background())
+	f.calls.New = func() any { return new(call) }
+	f.bodies.New = func() any { return newPushBody() }
+	f.acks.New = func() any { return new(ackBody) }
+	if o.Engine != nil {
+		f.Attach(o.Engine)
+	}
+	routes := table()
+	doc, err := openAPI(routes, o.Version)
+	if err != nil {
+		return nil, err
+	}
+	f.openAPI = doc
+	f.metrics = newMetrics(f, routes)
+	f.server = wire.NewServer(o.Listener, o.Server)
+	f.register(routes)
+	return f, nil
+}
+
+// Attach hands over the engine once it is open; until then every call but health is answered 503.
+func (f *Frontend) Attach(e engine.Engine) { f.engine.Store(&engineBox{e}) }
+
+// attached is nil until Attach.
+func (f *Frontend) attached() engine.Engine {
+	if b := f.engine.Load(); b != nil {
+		return b.Engine
+	}
+	return nil
+}
+
+// Serve answers requests until Shutdown, which makes it return nil. It is called once.
+func (f *Frontend) Serve() error { return f.server.Serve() }
+
+// Shutdown stops accepting, answers parked calls with nothing, lets running requests end and closes what is left
+// when ctx ends; it returns how many connections were closed by force.
+func (f *Frontend) Shutdown(ctx context.Context) (forced int, err error) {
+	f.stop()
+	return f.server.Shutdown(ctx)
+}
+
+// now is the calendar time of answers.
+func (f *Frontend) now() format.Wall { return format.Wall(f.opts.Clock.Now()) }

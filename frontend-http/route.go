@@ -1,0 +1,195 @@
+package frontendhttp
+
+import (
+	"sort"
+	"strings"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+// access is the level a route asks of a principal. Levels are a set, not a ladder (http-api 1.3).
+type access string
+
+const (
+	public    access = "public"
+	readOnly  access = "read-only"
+	writeOnly access = "write-only"
+	readWrite access = "read-write"
+	admin     access = "admin"
+)
+
+// mark says who needs a route (http-api 0.2).
+type mark string
+
+const (
+	core       mark = "core"
+	common     mark = "common"
+	operator   mark = "admin"
+	additional mark = "additional"
+)
+
+// family is the shape of a route's error bodies (http-api 1.2).
+type family uint8
+
+const (
+	familyEngine family = iota // {"error","code"}
+	familyPop                  // a 400 is {"success":false,"error","messages":[]}
+	familyRead                 // a 400 is {"error"}
+)
+
+// param is a query parameter, for the document only; handlers parse their own.
+type param struct {
+	Name, Type, About string
+	Required          bool
+}
+
+// handler answers one request. What it returns as an error becomes the answer.
+type handler func(*call) error
+
+// route is one row of the table. Path names one percent-encoded segment with ":name"; split, when set, finds the
+// names by hand because clients send them raw, slashes included.
+type route struct {
+	Method, Path string
+	Access       access
+	Mark         mark
+	Summary      string
+	Query        []param
+	// Request and Response name schemas of the document; empty means no body. Status is that of success.
+	Request, Response string
+	Status            int
+	Errors            family
+	// Op is the operation counted in queen_operation_duration_seconds; empty means none.
+	Op string
+	// Keyed routes read the Idempotency-Key header.
+	Keyed bool
+	// Alone routes answer without an engine.
+	Alone bool
+	// Handle is nil while the route is not built.
+	Handle handler
+
+	split    splitter
+	number   int      // in the table
+	prefix   string   // the literal part before the first name
+	segments []string // what follows it
+}
+
+// splitter finds the names in the part of a path after its literal prefix, still percent-encoded.
+type splitter func(rest string, names *[maxNames]string) (ok bool)
+
+// maxNames bounds the names in a path.
+const maxNames = 3
+
+// prepare computes what matching needs.
+func (r *route) prepare(number int) {
+	r.number = number
+	i := strings.IndexAny(r.Path, ":*")
+	if i < 0 {
+		r.prefix = r.Path
+		return
+	}
+	r.prefix = r.Path[:i]
+	r.segments = strings.Split(r.Path[i:], "/")
+	if r.split == nil {
+		r.split = r.bySegment
+	}
+}
+
+// bySegment matches literals and one segment per ":name"; a last "*name" takes the rest.
+func (r *route) bySegment(rest string, names *[maxNames]string) (ok bool) {
+	n := 0
+	for i, want := range r.segments {
+		if want[0] == '*' {
+			names[n] = rest
+			return true
+		}
+		have, after, more := strings.Cut(rest, "/")
+		if more != (i < len(r.segments)-1) {
+			return false
+		}
+		if want[0] == ':' {
+			names[n] = have
+			n++
+		} else if want != have {
+			return false
+		}
+		rest = after
+	}
+	return true
+}
+
+// queueAndPartition splits at the last "/partition/"; the empty queue name is legal.
+func queueAndPartition(rest string, names *[maxNames]string) (ok bool) {
+	const between = "/partition/"
+	i := strings.LastIndex(rest, between)
+	if i < 0 {
+		return false
+	}
+	names[0], names[1] = rest[:i], rest[i+len(between):]
+	return true
+}
+
+// everything takes the rest as one name.
+func everything(rest string, names *[maxNames]string) (ok bool) {
+	names[0] = rest
+	return true
+}
+
+// before takes what stands before a literal end.
+func before(end string) splitter {
+	return func(rest string, names *[maxNames]string) (ok bool) {
+		names[0], ok = strings.CutSuffix(rest, end)
+		return ok
+	}
+}
+
+// address splits a partition id from a raw transaction id before a literal end.
+func address(end string) splitter {
+	return func(rest string, names *[maxNames]string) (ok bool) {
+		rest, ok = strings.CutSuffix(rest, end)
+		if !ok {
+			return false
+		}
+		names[0], names[1], ok = strings.Cut(rest, "/")
+		return ok
+	}
+}
+
+// register puts the table into the server: literal paths first, then one catch-all per method and literal prefix,
+// longest prefix first, which tries its rows in table order.
+func (f *Frontend) register(routes []*route) {
+	app := f.server.App
+	type group struct{ method, prefix string }
+	rows := map[group][]*route{}
+	var groups []group
+	for _, r := range routes {
+		if r.segments == nil {
+			app.Add(r.Method, r.Path, func(c *fiber.Ctx) error { return f.run(c, r, [maxNames]string{}) })
+			continue
+		}
+		g := group{r.Method, r.prefix}
+		if rows[g] == nil {
+			groups = append(groups, g)
+		}
+		rows[g] = append(rows[g], r)
+	}
+	sort.SliceStable(groups, func(i, j int) bool { return len(groups[i].prefix) > len(groups[j].prefix) })
+	for _, g := range groups {
+		candidates := rows[g]
+		app.Add(g.method, g.prefix+"*", func(c *fiber.Ctx) error { return f.choose(c, g.prefix, candidates) })
+	}
+}
+
+// choose finds the row for a path with names in it. The path is still as the client sent it.
+func (f *Frontend) choose(c *fiber.Ctx, prefix string, candidates []*route) error {
+	rest, ok := strings.CutPrefix(c.Path(), prefix)
+	if !ok {
+		return fiber.ErrNotFound
+	}
+	var names [maxNames]string
+	for _, r := range candidates {
+		if r.split(rest, &names) {
+			return f.run(c, r, names)
+		}
+	}
+	return c.Next()
+}

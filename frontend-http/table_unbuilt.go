@@ -1,0 +1,55 @@
+package frontendhttp
+
+// unbuiltRoutes are the routes of the contract whose features are not built yet: they answer 501, so that a client can
+// tell them from a path that never existed.
+func unbuiltRoutes() []*route {
+	var rows []*route
+	add := func(m mark, a access, summary string, where ...string) {
+		for i := 0; i < len(where); i += 2 {
+			rows = append(rows, &route{Method: where[i], Path: where[i+1], Access: a, Mark: m, Summary: summary,
+				Status: 501})
+		}
+	}
+	add(common, readWrite, "Transactions.", "POST", "/api/v1/transaction")
+	add(common, readWrite, "Key-value store.", "POST", "/api/v1/kv", "PUT", "/api/v1/kv/:ns/*key",
+		"DELETE", "/api/v1/kv/:ns/*key")
+	add(additional, readOnly, "Key-value store: watch.", "GET", "/api/v1/kv/watch")
+	add(common, readOnly, "Key-value store: read.", "GET", "/api/v1/kv/:ns/*key")
+	add(operator, readOnly, "Key-value store: listings.", "GET", "/api/v1/resources/kv/namespaces",
+		"POST", "/api/v1/resources/kv/list")
+	add(common, readWrite, "Locks.", "POST", "/api/v1/locks")
+	add(common, writeOnly, "Timers.", "POST", "/api/v1/timers")
+	add(common, readOnly, "Timers: read.", "GET", "/api/v1/timers/:queue", "GET", "/api/v1/timers/:queue/*timerKey")
+	add(common, readWrite, "Timers: cancel.", "DELETE", "/api/v1/timers/:queue/*timerKey")
+	add(common, writeOnly, "Ephemeral queues: push.", "POST", "/api/v1/ephemeral/push")
+	add(common, readWrite, "Ephemeral queues.", "GET", "/api/v1/ephemeral/pop", "POST", "/api/v1/ephemeral/ack",
+		"POST", "/api/v1/ephemeral/configure", "POST", "/api/v1/ephemeral/reset",
+		"DELETE", "/api/v1/ephemeral/queue/:queue")
+	add(common, readOnly, "Ephemeral queues: read.", "GET", "/api/v1/ephemeral/queues",
+		"GET", "/api/v1/ephemeral/queues/:queue/depth")
+	add(common, readWrite, "Streams.", "POST", "/streams/v1/queries", "POST", "/streams/v1/cycle")
+	add(common, readOnly, "Streams: state.", "POST", "/streams/v1/state/get")
+	add(common, readWrite, "Traces: record.", "POST", "/api/v1/traces")
+	add(operator, readOnly, "Traces: read.", "GET", "/api/v1/traces/names", "GET", "/api/v1/traces/by-name/*traceName")
+	rows = append(rows, &route{Method: "GET", Path: "/api/v1/traces/:partitionId/:transactionId", Access: readOnly,
+		Mark: operator, Summary: "Traces: of one message.", Status: 501, split: address("")})
+	add(operator, readOnly, "Status and analytics.", "GET", "/api/v1/status", "GET", "/api/v1/status/queues",
+		"GET", "/api/v1/status/queues/:queue", "GET", "/api/v1/status/analytics",
+		"GET", "/api/v1/analytics/queue-lag", "GET", "/api/v1/analytics/queue-ops",
+		"GET", "/api/v1/analytics/queue-parked-replicas", "GET", "/api/v1/analytics/retention",
+		"GET", "/api/v1/analytics/workload", "GET", "/api/v1/analytics/dlq-signatures",
+		"GET", "/api/v1/analytics/partition-liveness", "GET", "/api/v1/analytics/system-metrics",
+		"GET", "/api/v1/analytics/worker-metrics")
+	add(operator, admin, "System settings.", "POST", "/api/v1/stats/refresh",
+		"GET", "/api/v1/system/kv-timers", "POST", "/api/v1/system/kv-timers",
+		"GET", "/api/v1/system/ephemeral", "POST", "/api/v1/system/ephemeral",
+		"GET", "/api/v1/system/shared-state", "GET", "/api/v1/system/link", "POST", "/api/v1/system/link/promote",
+		"GET", "/api/v1/system/raft/membership/*what", "POST", "/api/v1/system/raft/membership/*what")
+	add(operator, readOnly, "Replication.", "GET", "/api/v1/raft/status", "GET", "/api/v1/raft/members")
+	add(operator, public, "Dashboard.", "GET", "/auth/me", "GET", "/auth/login", "POST", "/auth/login",
+		"GET", "/auth/logout", "POST", "/auth/logout", "GET", "/", "GET", "/assets/*file")
+	add(additional, readWrite, "Streaming consume.", "GET", "/api/v1/consume")
+	add(additional, readWrite, "Dead letters: redrive in bulk.", "POST", "/api/v1/dlq/redrive")
+	add(additional, readOnly, "Dead letters: redrive job.", "GET", "/api/v1/dlq/redrive/:id")
+	return rows
+}
