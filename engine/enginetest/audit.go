@@ -171,6 +171,9 @@ func (p *player) readAt(pos engine.Position) (engine.PartitionRead, error) {
 // read reads from an offset with a byte bound.
 func (p *player) read(op Op) (string, error) {
 	pos := engine.Position{Queue: op.queue(), Partition: op.part(), Offset: format.Offset(op.N), MaxBytes: op.M}
+	if q := p.s.queue(p.caller.Tenant, pos.Queue); op.has("e") && q != nil && q.part(pos.Partition) != nil {
+		pos.Offset = q.part(pos.Partition).end()
+	}
 	got, err := p.readAt(pos)
 	if err != nil {
 		return "", err

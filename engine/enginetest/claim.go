@@ -181,19 +181,14 @@ func (s *state) take(qs []*queue, cands []candidate, r *engine.PopRequest, l *li
 // left. A head that was handed out maxDeliveries times is filed instead and passed.
 func (s *state) claim(cand candidate, r *engine.PopRequest, l *limits, id format.UUID) (claim, bool) {
 	g, p := cand.g, cand.p
-	c := g.touch(p)
-	for {
-		from, to := s.span(g, p)
-		if from == to {
-			return claim{}, false
-		}
-		limit := p.q.opts.MaxDeliveries
-		if limit <= 0 || c.attempts == 0 || c.head != from || int64(c.attempts) < limit {
-			break
-		}
-		s.overDelivered(g, p, from)
+	g.touch(p)
+	if s.spent(g, p) {
+		s.overDelivered(g, p)
 	}
 	from, to := s.span(g, p)
+	if from == to {
+		return claim{}, false
+	}
 	out := claim{g: g, p: p, from: from, to: from}
 	for o := from; o < to && l.batch > 0; o++ {
 		if s.expired(p, o) {
@@ -252,12 +247,22 @@ func (s *state) hold(out *claim, r *engine.PopRequest, id format.UUID) {
 	c.last = c.lease
 }
 
-// overDelivered ends a message that was handed out as often as maxDeliveries allows.
-func (s *state) overDelivered(g *group, p *part, o format.Offset) {
+// deliveriesReason is what the dead letter of a message that maxDeliveries ended says.
+const deliveriesReason = "Deliveries exhausted"
+
+// spent says that the head was handed out as often as maxDeliveries allows.
+func (s *state) spent(g *group, p *part) bool {
+	from, to := s.span(g, p)
+	c, limit := g.cursor(p), p.q.opts.MaxDeliveries
+	return from < to && limit > 0 && c.attempts > 0 && c.head == from && int64(c.attempts) >= limit
+}
+
+// overDelivered files or drops such a head and passes it.
+func (s *state) overDelivered(g *group, p *part) {
 	c := g.cursor(p)
 	if p.q.opts.DeadLetterQueue || p.q.opts.DLQAfterMaxRetries {
-		s.file(g, p, o, "Deliveries exhausted")
+		s.file(g, p, c.head, deliveriesReason)
 	}
-	s.pass(c, o+1)
+	s.pass(c, c.head+1)
 	c.attempts, c.retries = 0, 0
 }

@@ -22,6 +22,12 @@ const (
 	genGroups = 5
 )
 
+// Names that no push and no pop creates.
+const (
+	strangeQueue = 90
+	strangeGroup = 90
+)
+
 func newGenerator(seed uint64, o *RandomOptions) *generator {
 	g := &generator{r: rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15)), o: o}
 	// Some lists crowd everything on one partition, others spread out.
@@ -54,7 +60,14 @@ func (g *generator) flag(letter string, percent int) string {
 // next draws one operation by weight.
 func (g *generator) next() Op {
 	o := Op{Queue: g.r.IntN(g.queues), Part: g.r.IntN(g.parts), Group: g.r.IntN(g.groups), Back: g.back()}
-	switch n := g.r.IntN(1000); {
+	if g.chance(1) { // names nobody has
+		o.Queue, o.Group = strangeQueue, strangeGroup
+	}
+	n := g.r.IntN(1000)
+	if o.Queue == strangeQueue {
+		n = 800 + g.r.IntN(120) // nothing that would create the queue
+	}
+	switch {
 	case n < 280:
 		return g.push(o)
 	case n < 530:
@@ -69,19 +82,19 @@ func (g *generator) next() Op {
 		return g.seek(o)
 	case n < 835:
 		return g.configure(false)
-	case n < 838:
+	case n < 839:
 		return Op{Kind: opDelQueue, Queue: o.Queue}
 	case n < 843:
 		return Op{Kind: opDelGroup, Queue: o.Queue, Group: o.Group, Flags: g.flag("k", 30)}
-	case n < 846:
+	case n < 847:
 		return Op{Kind: opSubscribe, Group: o.Group, For: g.span(time.Minute)}
-	case n < 866:
-		return Op{Kind: opRedrive, Back: o.Back, Part: o.Part, Flags: g.flag("a", 30) + g.flag("t", 30)}
-	case n < 870:
-		return Op{Kind: opPurge, Queue: o.Queue, Group: o.Group, Back: o.Back, Flags: g.flag("g", 50) + g.flag("a", 40)}
-	case n < 900:
-		return Op{Kind: opRead, Queue: o.Queue, Part: o.Part, N: g.r.IntN(20), M: g.r.IntN(3) * g.r.IntN(400)}
-	case n < 910:
+	case n < 867:
+		return g.redrive(o)
+	case n < 872:
+		return Op{Kind: opPurge, Queue: o.Queue, Group: o.Group, Back: o.Back, Flags: g.flag("g", 30) + g.flag("a", 60)}
+	case n < 902:
+		return g.read(o)
+	case n < 911:
 		return Op{Kind: opOffsets, Queue: o.Queue, Part: o.Part, N: g.r.IntN(20), For: g.span(2 * time.Minute)}
 	case n < 920:
 		return Op{Kind: opList}
@@ -102,6 +115,30 @@ func (g *generator) back() int {
 		return g.r.IntN(5)
 	}
 	return g.r.IntN(40)
+}
+
+// redrive takes the newest dead letters, into a queue of its own or another, at times after the copy's
+// id was pushed there by somebody.
+func (g *generator) redrive(o Op) Op {
+	op := Op{Kind: opRedrive, Part: o.Part, Flags: g.flag("a", 30) + g.flag("t", 30) + g.flag("d", 15)}
+	if g.chance(40) {
+		op.Back = g.r.IntN(6)
+	}
+	if g.chance(25) && o.Queue != strangeQueue {
+		op.Queue, op.Flags = o.Queue, op.Flags+"q"
+	}
+	return op
+}
+
+func (g *generator) read(o Op) Op {
+	op := Op{Kind: opRead, Queue: o.Queue, Part: o.Part, M: g.r.IntN(3) * g.r.IntN(400)}
+	switch {
+	case g.chance(50):
+		op.N = g.r.IntN(20)
+	case g.chance(20):
+		op.Flags = "e" // at the end
+	}
+	return op
 }
 
 func (g *generator) push(o Op) Op {
@@ -156,10 +193,12 @@ func (g *generator) ack(o Op) Op {
 	switch {
 	case g.chance(30):
 		letters = "ccc-frd"
-	case g.chance(25):
+	case g.chance(20):
 		letters = "f"
 	case g.chance(20):
 		letters = "-c"
+	case g.chance(10):
+		letters = "d"
 	}
 	var b strings.Builder
 	for range 1 + g.r.IntN(12) {
@@ -197,7 +236,7 @@ var genOptions = []struct {
 	early  bool // only before the first message: what a change means for what is stored is left open
 }{
 	{"leaseTime", []int{5, 30, 60}, false},
-	{"retryLimit", []int{0, 1, 2, 3}, false},
+	{"retryLimit", []int{0, 0, 1, 2}, false},
 	{"dedupWindowSeconds", []int{0, 10, 60, 3600}, false},
 	{"delayedProcessing", []int{0, 3, 20}, true},
 	{"windowBuffer", []int{0, 2, 5}, true},
@@ -210,7 +249,7 @@ var genOptions = []struct {
 	{"retentionEnabled", []int{0, 1}, false},
 	{"completedRetentionSeconds", []int{0, 30}, false},
 	{"maxWaitTimeSeconds", []int{0, 90}, false},
-	{"encryptionEnabled", []int{0, 0, 0, 1}, false},
+	{"encryptionEnabled", []int{0, 0, 1}, false},
 }
 
 func (g *generator) configure(early bool) Op {

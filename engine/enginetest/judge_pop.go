@@ -113,6 +113,9 @@ func (p *player) judgePop(req *engine.PopRequest, d *engine.Delivery, h *handed)
 			gone, c.upto = true, d.Claims[i].Last+1
 		}
 	}
+	if err := p.adoptSpent(cands, chosen); err != nil {
+		return err
+	}
 	got := s.take(qs, chosen, req, &l)
 	if got == nil || len(got.claims) != len(d.Claims) {
 		return fmt.Errorf("pop: %d partitions claimed, which is more than the budgets allow", len(d.Claims))
@@ -139,6 +142,33 @@ func (p *player) judgePop(req *engine.PopRequest, d *engine.Delivery, h *handed)
 	}
 	if at != len(h.messages) {
 		return fmt.Errorf("pop: %d messages delivered, want %d", len(h.messages), at)
+	}
+	return nil
+}
+
+// adoptSpent looks which of the partitions whose head maxDeliveries ends were looked at by a pop that
+// did not claim them: looking is what files the head.
+func (p *player) adoptSpent(cands, chosen []candidate) error {
+	var open []candidate
+	for _, c := range cands {
+		if !slices.ContainsFunc(chosen, func(x candidate) bool { return x.p == c.p }) && p.s.spent(c.g, c.p) {
+			open = append(open, c)
+		}
+	}
+	if len(open) == 0 {
+		return nil
+	}
+	ctx, cancel := p.call()
+	defer cancel()
+	for _, c := range open {
+		rows, _, err := p.e.Catalog().GroupPartitions(ctx, p.caller, c.g.name, c.p.q.name, engine.Page{Limit: 1000})
+		if err != nil {
+			return fmt.Errorf("partitions of group %s: %w", c.g.name, err)
+		}
+		head := c.g.cursor(c.p).head
+		if slices.ContainsFunc(rows, func(r engine.GroupPartition) bool { return r.Partition.Name == c.p.name && r.Next > head }) {
+			p.s.overDelivered(c.g, c.p)
+		}
 	}
 	return nil
 }

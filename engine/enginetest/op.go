@@ -38,9 +38,9 @@ const (
 	opDelQueue  = "delete-queue"
 	opDelGroup  = "delete-group" // Flags: k keep the registration
 	opSubscribe = "subscribe"    // For: how long ago
-	opRedrive   = "redrive"      // Back among dead letters; Flags: a by address, t to another partition
+	opRedrive   = "redrive"      // Back among dead letters; Flags: a by address, t to another partition, q to another queue, d after a push of the copy's id
 	opPurge     = "purge"        // Flags: g one group only, a one address only
-	opRead      = "read"         // N offset, M bytes
+	opRead      = "read"         // N offset, M bytes; Flags: e from the end
 	opOffsets   = "offsets"      // N offset looked for, For how long ago
 	opList      = "list"
 	opAdvance   = "advance" // For

@@ -217,6 +217,14 @@ func (p *player) redrive(op Op) (string, error) {
 	if op.has("t") {
 		move.Partition, move.ToPart = op.part(), true
 	}
+	if op.has("q") {
+		move.Queue, move.ToOther = op.queue(), true
+	}
+	if op.has("d") && op.Back < len(rows) {
+		if err := p.pushCopy(move, &rows[op.Back]); err != nil {
+			return "", err
+		}
+	}
 	res, died, err := p.do(move)
 	if err != nil || died {
 		return "died", err
@@ -236,6 +244,25 @@ func (p *player) redrive(op Op) (string, error) {
 		return "duplicate", nil
 	}
 	return describeMessage(g.Message), p.judgeMessage(w.Queue, w.Partition, &g.Message, &w.Message)
+}
+
+// pushCopy pushes a message with the id the copy of a dead letter will have, to where it will go.
+func (p *player) pushCopy(move *engine.Redrive, d *engine.DeadLetter) error {
+	add := &engine.Append{Queue: d.Queue, Partition: d.Partition, Messages: []engine.Message{{TransactionID: "dlq:" + d.ID.String()}}}
+	if move.ToOther {
+		add.Queue = move.Queue
+	}
+	if move.ToPart {
+		add.Partition = move.Partition
+	}
+	armed := p.armed
+	p.armed = 0
+	res, _, err := p.do(add)
+	p.armed = armed
+	if err != nil {
+		return err
+	}
+	return p.judgeAppend(add, &res[0])
 }
 
 func (p *player) purge(op Op) (string, error) {

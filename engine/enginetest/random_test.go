@@ -1,10 +1,16 @@
 package enginetest
 
 import (
+	"flag"
 	"testing"
 
 	"queen/engine"
 	"queen/engine/clock"
+)
+
+var (
+	randomOps  = flag.Int("random.ops", 20_000, "operations of the model against itself")
+	randomSeed = flag.Uint64("random.seed", 1, "seed of the first list")
 )
 
 // openModelTarget is a model behind the interface, as an engine would be: the oracle may not look in.
@@ -21,7 +27,7 @@ func openModelTarget() Target {
 
 // TestModelAgainstItself: the oracle accepts the model, and the lists reach every verdict.
 func TestModelAgainstItself(t *testing.T) {
-	cov := RandomTest(t, RandomOptions{Open: openModelTarget, Seed: 1, Ops: 20_000})
+	cov := RandomTest(t, RandomOptions{Open: openModelTarget, Seed: *randomSeed, Ops: *randomOps})
 	for verdict, n := range cov.Verdicts {
 		if n == 0 {
 			t.Errorf("%q never occurred", verdict)

@@ -41,6 +41,9 @@ func (s *state) removable(p *part) format.Offset {
 		for _, g := range p.q.groups {
 			to = min(to, g.next(p))
 		}
+		for to > start && to < p.end() && p.msgs[to].frame == p.msgs[to-1].frame {
+			to-- // whole pushes only (S-ret-7)
+		}
 		start = max(start, to)
 	}
 	return start
