@@ -10,5 +10,6 @@
 // All functions are pure and safe for concurrent use. Decoded structs alias the input bytes unless
 // a function says that it copies.
 //
-// Read first: Command (what an entry asks for), Result (what apply decided), Place (when).
+// Read first: Entry and CommandReader (what an entry asks for), Result (what apply decided), Place (when);
+// for files, FORMAT.md section 1, then ExtentHead and RecordHead.
 package format
