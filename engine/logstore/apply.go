@@ -23,6 +23,7 @@ func (s *Store) apply(at place, head *format.RecordHead, body []byte) (EntryPos,
 		delete(s.replicas, key)
 		s.sorted = nil
 		at.g.groups[key] = &groupRange{cut: 1}
+		s.gaps = slices.DeleteFunc(s.gaps, func(gap logGap) bool { return gap.key == key })
 		return EntryPos{}, format.ParsePosition(head, body)
 	}
 	r := s.replica(key)
@@ -38,7 +39,7 @@ func (s *Store) apply(at place, head *format.RecordHead, body []byte) (EntryPos,
 		}
 		return EntryPos{}, err
 	case format.RecordCut:
-		r.cut(at.g, head.Index)
+		s.cut(at, r, head.Index)
 		return EntryPos{}, format.ParsePosition(head, body)
 	}
 	return EntryPos{}, r.note(head, body)
@@ -107,12 +108,35 @@ func (s *Store) sortedReplicas() []*replica {
 	return s.sorted
 }
 
-// continues checks that an entry leaves no gap behind what the replica holds.
-func (r *replica) continues(i format.Index) error {
-	if _, next := r.accepts(); next != 0 && i > next {
-		return fmt.Errorf("group %d replica %d: entry %d follows %d", r.group, r.replica, i, next-1)
+// logGap is a hole in a replica's entries that was met while loading: (after, before), without both.
+type logGap struct {
+	key           replicaKey
+	after, before format.Index
+	at            place
+}
+
+// continues checks that an entry leaves no gap behind what the replica holds. While loading a gap is taken down: reclaimed
+// segments leave them below the floor, which is known only at the end (checkGaps).
+func (s *Store) continues(at place, r *replica, i format.Index) error {
+	_, next := r.accepts()
+	if next == 0 || i <= next {
+		return nil
 	}
-	return nil
+	if s.loading {
+		s.gaps = append(s.gaps, logGap{r.replicaKey, next - 1, i, at})
+		return nil
+	}
+	return fmt.Errorf("group %d replica %d: entry %d follows %d", r.group, r.replica, i, next-1)
+}
+
+// cut makes entries at and above i void, and with them what was missing there.
+func (s *Store) cut(at place, r *replica, i format.Index) {
+	r.cut(at.g, i)
+	for n := range s.gaps {
+		if gap := &s.gaps[n]; gap.key == r.replicaKey && gap.before > i {
+			gap.before = i
+		}
+	}
 }
 
 func (s *Store) putEntry(at place, r *replica, head *format.RecordHead) (EntryPos, error) {
@@ -120,12 +144,13 @@ func (s *Store) putEntry(at place, r *replica, head *format.RecordHead) (EntryPo
 	if int(head.Length) < prefix {
 		return EntryPos{}, fmt.Errorf("entry %d: length %d", head.Index, head.Length)
 	}
-	if err := r.continues(head.Index); err != nil {
+	if err := s.continues(at, r, head.Index); err != nil {
 		return EntryPos{}, err
 	}
 	ref := entryRef{
 		term: head.Term, pos: EntryPos{at.g.seq(), at.pos}, length: head.Length - uint32(prefix), typ: entryType(head.Flags),
 	}
+	s.cut(at, r, head.Index)
 	r.put(at.g, head.Index, ref)
 	r.partial = partialRecord{}
 	return ref.pos, nil
@@ -147,10 +172,10 @@ func (s *Store) putFragment(at place, r *replica, head *format.RecordHead, body 
 	if f.Number == 0 {
 		*p = partialRecord{joined: joined, segment: at.g.seq(), pos: at.pos}
 		if joined.Kind == format.RecordEntry {
-			if err := r.continues(head.Index); err != nil {
+			if err := s.continues(at, r, head.Index); err != nil {
 				return EntryPos{}, err
 			}
-			r.cut(at.g, head.Index)
+			s.cut(at, r, head.Index)
 		} else if p.last, err = outcomeLast(head.Index, data); err != nil {
 			return EntryPos{}, err
 		}

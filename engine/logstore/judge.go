@@ -40,6 +40,9 @@ func (l *loader) prove() error {
 	if err := l.proveBeacon(); err != nil {
 		return err
 	}
+	if err := l.checkGaps(); err != nil {
+		return err
+	}
 	s := l.s
 	for group, index := range s.opts.Proven {
 		last := format.Index(0)
@@ -54,6 +57,19 @@ func (l *loader) prove() error {
 			return corrupt(name, pos, "the log of group %d ends at entry %d, but %d was durable", group, last, index)
 		}
 	}
+	return nil
+}
+
+// checkGaps accepts missing entries only where raft's floor allows that their segment was reclaimed.
+func (l *loader) checkGaps() error {
+	for _, gap := range l.s.gaps {
+		r := l.s.replicas[gap.key]
+		if r != nil && gap.before > gap.after+1 && r.floor < gap.before-1 {
+			return corrupt(gap.at.g.name, int64(gap.at.pos), "group %d replica %d: entry %d follows %d, the floor is %d",
+				r.group, r.replica, gap.before, gap.after, r.floor)
+		}
+	}
+	l.s.gaps = nil
 	return nil
 }
 

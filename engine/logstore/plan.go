@@ -221,7 +221,9 @@ func (w *writer) fitsExtent(pc *piece) bool {
 func (w *writer) fitsSegment(v *saver, pc *piece) bool {
 	rest := w.begun - v.rest + w.restAfter(v, pc)
 	end := w.seg.used + vfs.RoundUp(int64(w.plan.after(pc.size)+hardStateSize*len(w.s.replicas))) + rest
-	return end+w.footerRoom() <= w.seg.size()
+	// A clean stop writes the commit indexes kept in memory, in an extent before the footer.
+	commits := vfs.RoundUp(int64(format.ExtentHeadSize + hardStateSize*(len(w.s.replicas)+len(w.plan.lanes))))
+	return end+commits+w.footerRoom() <= w.seg.size()
 }
 
 // footerRoom is what the segment's footer takes at most with the plan and one record more. Each of them may add an entry or open

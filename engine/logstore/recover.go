@@ -64,9 +64,11 @@ func (l *loader) load() error {
 	if err := l.settleIdentity(); err != nil {
 		return err
 	}
+	s.loading = true
 	if err := l.loadSegments(); err != nil {
 		return err
 	}
+	s.loading = false
 	if err := l.prove(); err != nil {
 		return err
 	}

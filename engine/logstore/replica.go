@@ -107,7 +107,7 @@ func (r *replica) term(i format.Index) (format.Term, bool) {
 	return 0, false
 }
 
-// put adds an entry and drops what it overwrites. The caller has checked that it leaves no gap.
+// put adds an entry. What it overwrites was cut, and the caller knows about a gap.
 func (r *replica) put(g *segment, i format.Index, ref entryRef) {
 	switch run := r.run(); {
 	case run.first == 0:
@@ -116,8 +116,6 @@ func (r *replica) put(g *segment, i format.Index, ref entryRef) {
 		*run = refList{first: i}
 	case i > run.next():
 		r.runs = append(r.runs, &refList{first: i})
-	default:
-		r.cut(g, i)
 	}
 	r.run().push(ref)
 	g.group(r.replicaKey).putEntry(i)

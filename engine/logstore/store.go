@@ -21,6 +21,9 @@ type Store struct {
 	failed  atomic.Pointer[error]
 	closed  atomic.Bool
 
+	loading bool     // inside Open
+	gaps    []logGap // met while loading
+
 	disk        format.UUID
 	boot        uint64
 	mode        string
