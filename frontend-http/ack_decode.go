@@ -102,8 +102,8 @@ func (a *ackBody) begin(body []byte) error {
 
 // finish checks what is true of the whole call and makes the ops.
 func (a *ackBody) finish() error {
-	if a.jx.Next() != jx.Invalid {
-		return badBody("something follows the object")
+	if err := atEnd(&a.jx); err != nil {
+		return err
 	}
 	if err := checkNames(0, len(a.group)); err != nil {
 		return err

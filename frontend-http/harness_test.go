@@ -81,6 +81,7 @@ type answer struct {
 	// length is the announced Content-Length, -1 when there was none.
 	length int64
 	body   string
+	parsed *any
 }
 
 // client speaks raw HTTP on one connection, so that a test decides every byte and every close.
@@ -118,7 +119,8 @@ func (c *client) receive() answer {
 	if err != nil {
 		c.n.t.Fatalf("read body: %v", err)
 	}
-	return answer{t: c.n.t, status: res.StatusCode, header: res.Header, length: res.ContentLength, body: string(body)}
+	return answer{t: c.n.t, status: res.StatusCode, header: res.Header, length: res.ContentLength, body: string(body),
+		parsed: new(any)}
 }
 
 // request builds the bytes that the JavaScript client puts on the wire: Content-Type on every request, a length only
@@ -177,13 +179,14 @@ func cut(s string) string {
 // json decodes the body; numbers stay as they are written.
 func (a answer) json() any {
 	a.t.Helper()
-	d := json.NewDecoder(strings.NewReader(a.body))
-	d.UseNumber()
-	var v any
-	if err := d.Decode(&v); err != nil {
-		a.t.Fatalf("body is not JSON: %v: %s", err, cut(a.body))
+	if *a.parsed == nil {
+		d := json.NewDecoder(strings.NewReader(a.body))
+		d.UseNumber()
+		if err := d.Decode(a.parsed); err != nil {
+			a.t.Fatalf("body is not JSON: %v: %s", err, cut(a.body))
+		}
 	}
-	return v
+	return *a.parsed
 }
 
 // at walks keys and indices: at("messages", 0, "data").

@@ -2,7 +2,9 @@ package frontendhttp
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"io"
 	"unicode/utf8"
 
 	"github.com/go-faster/jx"
@@ -93,13 +95,21 @@ func (p *pushBody) decode(body []byte) error {
 	if err := obj.Err(); err != nil {
 		return badBody(err.Error())
 	}
-	if d.Next() != jx.Invalid {
-		return badBody("something follows the object")
+	if err := atEnd(d); err != nil {
+		return err
 	}
 	if !found {
 		return badBody("items is missing")
 	}
 	p.sort()
+	return nil
+}
+
+// atEnd refuses a second document.
+func atEnd(d *jx.Decoder) error {
+	if err := d.Skip(); !errors.Is(err, io.EOF) {
+		return badBody("something follows the object")
+	}
 	return nil
 }
 
