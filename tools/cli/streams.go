@@ -1,0 +1,55 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/mattn/go-isatty"
+)
+
+// Streams are what a command reads and writes.
+type Streams struct {
+	In       io.Reader
+	Out, Err io.Writer
+	// Env is the environment as os.Environ gives it.
+	Env []string
+}
+
+// Process are the streams of this process.
+func Process() Streams {
+	return Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.Environ()}
+}
+
+// Getenv is the value of a name, "" when it is not set.
+func (s Streams) Getenv(name string) string {
+	for _, pair := range s.Env {
+		if value, ok := strings.CutPrefix(pair, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+// Terminal tells whether a stream is one.
+func Terminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	return ok && isatty.IsTerminal(f.Fd())
+}
+
+// Complain prints an error on standard error: one line, or JSON.
+func (s Streams) Complain(err error, asJSON bool) {
+	if Silent(err) {
+		return
+	}
+	if asJSON {
+		line, _ := json.Marshal(map[string]any{"error": err.Error(), "exit": Code(err)}) // strings and numbers marshal
+		fmt.Fprintf(s.Err, "%s\n", line)
+		return
+	}
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		fmt.Fprintf(s.Err, "queen: %s\n", line)
+	}
+}

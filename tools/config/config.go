@@ -1,0 +1,100 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Config is what a node is told. The defaults are in the table of settings.
+type Config struct {
+	// Data is the data directory.
+	Data string
+	// Frontends are the names of the frontends to run, each of KnownFrontends, in the order given.
+	Frontends []string
+	// HTTP is the address of the native HTTP API, host:port; port 0 takes a free one.
+	HTTP string
+	// HTTPMaxBody is the largest request body in bytes.
+	HTTPMaxBody int64
+	// HTTPMaxConns caps open HTTP connections; 0 derives it from the descriptor limit.
+	HTTPMaxConns int
+	// TenancyHeader reads the tenant from the x-queen-tenant header.
+	TenancyHeader bool
+	// Insecure allows a listener beyond loopback although nothing authenticates its callers.
+	Insecure bool
+
+	// File is the configuration file that was read, or "".
+	File string
+	// ReadyFile is written when the node is ready, or "".
+	ReadyFile string
+	// DrainTimeout bounds how long a stopping node waits for running requests.
+	DrainTimeout time.Duration
+	// MemoryLimit is the soft memory limit of the process in bytes; 0 computes one.
+	MemoryLimit int64
+	// LogLevel and LogFormat ("text" or "json") shape the log on stderr.
+	LogLevel  slog.Level
+	LogFormat string
+	// MetricsMaxQueues caps the label values of metrics.
+	MetricsMaxQueues int
+	// Failpoint arms failpoints for crash tests; only the environment can set it.
+	Failpoint string
+
+	// The rest goes to engine.Config under the same names.
+	SegmentBytes, TailBytes, WriteBytes, ReadBytes, CheckpointBytes int64
+	AdmitHold, CheckpointEvery, RetentionEvery, PartitionCleanup    time.Duration
+	DiskHigh, DiskLow                                               int
+	// SubscriptionDefault is "new" or "all": where a consumer group starts that does not say it.
+	SubscriptionDefault string
+}
+
+// KnownFrontends are the names that --frontends takes.
+var KnownFrontends = []string{"http", "kafka", "mcp"}
+
+// BuiltFrontends are those of KnownFrontends that this build can run.
+var BuiltFrontends = []string{"http"}
+
+// Validate joins the problems that no single setting shows.
+func (c *Config) Validate() error {
+	var errs []error
+	if len(c.Frontends) == 0 {
+		errs = append(errs, errors.New("frontends: at least one is needed: "+strings.Join(KnownFrontends, ", ")))
+	}
+	for i, f := range c.Frontends {
+		switch {
+		case !slices.Contains(KnownFrontends, f):
+			errs = append(errs, fmt.Errorf("frontends: there is no frontend %q: there are %s",
+				f, strings.Join(KnownFrontends, ", ")))
+		case slices.Contains(c.Frontends[:i], f):
+			errs = append(errs, fmt.Errorf("frontends: %s is there twice", f))
+		case !slices.Contains(BuiltFrontends, f):
+			errs = append(errs, fmt.Errorf("frontends: the %s frontend is not built yet", f))
+		}
+	}
+	if !c.Insecure && slices.Contains(c.Frontends, "http") && !loopback(c.HTTP) {
+		errs = append(errs, fmt.Errorf("http: %s can be reached from other machines and nothing authenticates the callers: "+
+			"use 127.0.0.1, or allow it with --insecure", c.HTTP))
+	}
+	if c.DiskLow > c.DiskHigh {
+		errs = append(errs, fmt.Errorf("disk.low: %d is above disk.high, %d", c.DiskLow, c.DiskHigh))
+	}
+	return errors.Join(errs...)
+}
+
+// loopback tells whether only this machine can reach addr, which has been checked to be host:port. A name other than
+// localhost counts as reachable: what it resolves to can change.
+func loopback(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return false
+	}
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsLoopback()
+}

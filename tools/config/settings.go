@@ -1,0 +1,146 @@
+package config
+
+import (
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// setting is one row of the table.
+type setting struct {
+	// key names the setting in the file; flag and environment names follow from it.
+	key string
+	// def is the default as text.
+	def string
+	// usage is the help line.
+	usage string
+	// bind gives the field; nil for a setting of a part that is not built.
+	bind func(*Config) pflag.Value
+	// feature names the missing part of a setting that is known but not built. Any value but def stops the boot.
+	feature string
+	// secret values are printed masked.
+	secret bool
+	// only restricts the sources; 0 is all.
+	only source
+}
+
+// flagName is the long flag without its dashes.
+func (s *setting) flagName() string { return strings.ReplaceAll(s.key, ".", "-") }
+
+// envName is the environment name.
+func (s *setting) envName() string {
+	return envPrefix + strings.ToUpper(strings.ReplaceAll(s.key, ".", "_"))
+}
+
+func (s *setting) takes(from source) bool { return s.only == 0 || s.only&from != 0 }
+
+const envPrefix = "QUEEN_"
+
+// The parts that are known but not built, as the refusal names them.
+const (
+	kafkaFrontend = "the Kafka frontend"
+	mcpFrontend   = "the MCP frontend"
+	clustering    = "replication"
+	tokens        = "authentication by tokens"
+	tlsListeners  = "TLS"
+	encryption    = "encryption at rest"
+	kvStore       = "the key-value store"
+	timers        = "timers"
+	ephemeral     = "ephemeral queues"
+	traces        = "message traces"
+)
+
+// settings is the table, in the order of the help and of "queen config print".
+var settings = []setting{
+	{key: "data", def: "./queen-data", usage: "data directory",
+		bind: func(c *Config) pflag.Value { return text(&c.Data) }},
+	{key: "frontends", def: "http", usage: "frontends to run: http, kafka, mcp",
+		bind: func(c *Config) pflag.Value { return list(&c.Frontends) }},
+	{key: "http", def: "127.0.0.1:6632", usage: "address of the HTTP API; port 0 takes a free one",
+		bind: func(c *Config) pflag.Value { return addr(&c.HTTP) }},
+	{key: "http.max.body", def: "64MiB", usage: "largest request body",
+		bind: func(c *Config) pflag.Value { return size(&c.HTTPMaxBody) }},
+	{key: "http.max.connections", def: "0", usage: "open HTTP connections at most; 0 takes 3/4 of the descriptor limit",
+		bind: func(c *Config) pflag.Value { return whole(&c.HTTPMaxConns, 0, 1<<20) }},
+	{key: "insecure", def: "false", usage: "allow listeners beyond loopback although nothing authenticates callers",
+		bind: func(c *Config) pflag.Value { return flag(&c.Insecure) }},
+	{key: "config", def: "", usage: "YAML file with settings; its keys are these names with dots for dashes",
+		only: fromFlag | fromEnv, bind: func(c *Config) pflag.Value { return text(&c.File) }},
+	{key: "ready.file", def: "", usage: "file to write the bound addresses to when the node is ready",
+		bind: func(c *Config) pflag.Value { return text(&c.ReadyFile) }},
+	{key: "drain.timeout", def: "20s", usage: "how long running requests may take when the node stops",
+		bind: func(c *Config) pflag.Value { return duration(&c.DrainTimeout) }},
+	{key: "log.level", def: "info", usage: "debug, info, warn or error",
+		bind: func(c *Config) pflag.Value { return level(&c.LogLevel) }},
+	{key: "log.format", def: "text", usage: "text or json",
+		bind: func(c *Config) pflag.Value { return choice(&c.LogFormat, "text", "json") }},
+	{key: "memory.limit", def: "0", usage: "soft memory limit of the process; 0 computes one, GOMEMLIMIT goes before it",
+		bind: func(c *Config) pflag.Value { return size(&c.MemoryLimit) }},
+	{key: "metrics.max.queues", def: "200", usage: "queues and groups that metrics name; the rest is _other",
+		bind: func(c *Config) pflag.Value { return whole(&c.MetricsMaxQueues, 1, 100_000) }},
+	{key: "tenancy.header", def: "false", usage: "read the tenant from the x-queen-tenant header",
+		bind: func(c *Config) pflag.Value { return flag(&c.TenancyHeader) }},
+	{key: "subscription.default", def: "new", usage: "where a consumer group starts that does not say it: new or all",
+		bind: func(c *Config) pflag.Value { return choice(&c.SubscriptionDefault, "new", "all") }},
+
+	{key: "segment.bytes", def: "256MiB", usage: "size of a log segment",
+		bind: func(c *Config) pflag.Value { return size(&c.SegmentBytes) }},
+	{key: "tail.bytes", def: "256MiB", usage: "memory for recent messages",
+		bind: func(c *Config) pflag.Value { return size(&c.TailBytes) }},
+	{key: "write.bytes", def: "128MiB", usage: "bytes of writes between admission and apply",
+		bind: func(c *Config) pflag.Value { return size(&c.WriteBytes) }},
+	{key: "read.bytes", def: "128MiB", usage: "bytes that pops and reads render at once",
+		bind: func(c *Config) pflag.Value { return size(&c.ReadBytes) }},
+	{key: "admit.hold", def: "15s", usage: "how long a write waits for admission",
+		bind: func(c *Config) pflag.Value { return duration(&c.AdmitHold) }},
+	{key: "disk.high", def: "85", usage: "percent of disk used above which writes are refused",
+		bind: func(c *Config) pflag.Value { return whole(&c.DiskHigh, 1, 100) }},
+	{key: "disk.low", def: "80", usage: "percent of disk used below which they are taken again",
+		bind: func(c *Config) pflag.Value { return whole(&c.DiskLow, 1, 100) }},
+	{key: "checkpoint.bytes", def: "256MiB", usage: "log written between checkpoints at most",
+		bind: func(c *Config) pflag.Value { return size(&c.CheckpointBytes) }},
+	{key: "checkpoint.every", def: "1m", usage: "time between checkpoints at most",
+		bind: func(c *Config) pflag.Value { return duration(&c.CheckpointEvery) }},
+	{key: "retention.every", def: "5s", usage: "pause between retention passes",
+		bind: func(c *Config) pflag.Value { return duration(&c.RetentionEvery) }},
+	{key: "partition.cleanup", def: "30d", usage: "how long an empty idle partition is kept; below 0 for ever",
+		bind: func(c *Config) pflag.Value { return duration(&c.PartitionCleanup) }},
+
+	{key: "failpoint", def: "", usage: "crash tests: failpoints to arm", only: fromEnv,
+		bind: func(c *Config) pflag.Value { return text(&c.Failpoint) }},
+
+	{key: "kafka", def: "127.0.0.1:9092", usage: "address of the Kafka protocol", feature: kafkaFrontend},
+	{key: "kafka.advertised", usage: "address that Kafka clients are told", feature: kafkaFrontend},
+	{key: "kafka.default.partitions", def: "16", usage: "width of topics that name none", feature: kafkaFrontend},
+	{key: "mcp", def: "127.0.0.1:6633", usage: "address of the MCP server", feature: mcpFrontend},
+	{key: "node.id", usage: "number of this node in its cluster", feature: clustering},
+	{key: "peer.addr", usage: "address for the other nodes", feature: clustering},
+	{key: "peers", usage: "all nodes of the cluster: 1=HOST:PORT,2=...", feature: clustering},
+	{key: "jwt.enabled", def: "false", usage: "ask callers for a token", feature: tokens},
+	{key: "jwt.secret", usage: "shared secret of tokens", feature: tokens, secret: true},
+	{key: "jwt.public.key", usage: "public key of tokens", feature: tokens},
+	{key: "jwt.jwks.url", usage: "where the keys of tokens are", feature: tokens},
+	{key: "tls.cert", usage: "certificate of the listeners", feature: tlsListeners},
+	{key: "tls.key", usage: "private key of the listeners", feature: tlsListeners},
+	{key: "encryption.key", usage: "key of payloads at rest", feature: encryption, secret: true},
+}
+
+// byKey finds a row; nil when there is none.
+func byKey(key string) *setting {
+	for i := range settings {
+		if settings[i].key == key {
+			return &settings[i]
+		}
+	}
+	return nil
+}
+
+// byEnv finds the row of an environment name; nil when there is none.
+func byEnv(name string) *setting {
+	for i := range settings {
+		if settings[i].envName() == name {
+			return &settings[i]
+		}
+	}
+	return nil
+}

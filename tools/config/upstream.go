@@ -1,0 +1,125 @@
+package config
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// foreignName is an environment name that Queen MQ documents. It has a key here, or a feature that is not built, or
+// neither, and then a note that says why it means nothing.
+type foreignName struct {
+	// name is the environment name; one that ends in * is a prefix.
+	name    string
+	key     string
+	convert converter
+	feature string
+	note    string
+}
+
+const (
+	otherWAL   = "the log of this node is organised otherwise"
+	otherLimit = "the limit is fixed here"
+	perCall    = "every call says it, and the default is fixed here"
+)
+
+// upstream is the table. It is a fact about Queen MQ, not a list of our settings.
+var upstream = []foreignName{
+	{name: "QUEEN_BIND_ADDR", key: "http", convert: hostOf},
+	{name: "PORT", key: "http", convert: portOf},
+	{name: "QUEEN_MAX_BODY_BYTES", key: "http.max.body", convert: number("")},
+	{name: "QUEEN_TENANCY_HEADER", key: "tenancy.header", convert: same},
+	{name: "DEFAULT_SUBSCRIPTION_MODE", key: "subscription.default", convert: same},
+	{name: "LOG_LEVEL", key: "log.level", convert: levelWord},
+	{name: "QUEEN_LOG_JSON", key: "log.format", convert: jsonOrText},
+	{name: "RETENTION_INTERVAL", key: "retention.every", convert: millis},
+	{name: "PARTITION_CLEANUP_DAYS", key: "partition.cleanup", convert: number("d")},
+	{name: "QUEEN_RAFT_DISK_HIGH_PCT", key: "disk.high", convert: number("")},
+	{name: "QUEEN_RAFT_DISK_LOW_PCT", key: "disk.low", convert: number("")},
+	{name: "QUEEN_RAFT_ADMIT_HOLD_MS", key: "admit.hold", convert: millis},
+
+	{name: "JWT_ENABLED", feature: tokens},
+	{name: "JWT_SECRET", feature: tokens},
+	{name: "JWT_PUBLIC_KEY", feature: tokens},
+	{name: "JWT_JWKS_URL", feature: tokens},
+	{name: "JWT_ROLES_CLAIM", feature: tokens},
+	{name: "JWT_ROLES_ARRAY_CLAIM", feature: tokens},
+	{name: "JWT_SKIP_PATHS", feature: tokens},
+	{name: "QUEEN_KAFKA_*", feature: kafkaFrontend},
+	{name: "QUEEN_KV_*", feature: kvStore},
+	{name: "QUEEN_TIMERS_*", feature: timers},
+	{name: "QUEEN_EPHEMERAL_*", feature: ephemeral},
+	{name: "QUEEN_RAFT_TIMER_TICK_MS", feature: timers},
+	{name: "QUEEN_RAFT_TRACE_RETENTION_S", feature: traces},
+
+	{name: "DEFAULT_TIMEOUT", note: perCall},
+	{name: "POP_DEFAULT_TIMEOUT_MS", note: perCall},
+	{name: "QUEEN_STMT_TIMEOUT_MS", note: "the deadline of acks and leases is fixed here"},
+	{name: "QUEEN_RAFT_POP_REPLY_MARGIN_MS", note: "a claim is checked against its deadline when it is made"},
+	{name: "QUEEN_RAFT_ENTRY_MAX_BYTES", note: otherLimit},
+	{name: "QUEEN_RAFT_REQUEST_ID_WINDOW_S", note: otherLimit},
+	{name: "QUEEN_RAFT_TXN_WINDOW_MIN_S", note: "ids are kept for their queue's dedup window"},
+	{name: "QUEEN_RAFT_READY_LAG_MS", note: "readiness asks whether the node can commit"},
+	{name: "QUEEN_RAFT_ANSWER_AT_COMMIT", note: "a write is answered when it is durable and applied"},
+	{name: "QUEEN_RAFT_GROUPS", note: otherWAL},
+	{name: "QUEEN_RAFT_FWD_STREAMS", note: otherWAL},
+	{name: "QUEEN_RAFT_PURGE_HOLD_S", note: otherWAL},
+	{name: "QUEEN_RAFT_FORCE_RECOVER", note: "a damaged directory is repaired by offline tools, never by a boot"},
+	{name: "QUEEN_RAFT_APPLY_SKIP", note: "a damaged directory is repaired by offline tools, never by a boot"},
+	{name: "QUEEN_STORE_SCRUB_EVERY_S", note: otherWAL},
+	{name: "QUEEN_QLOG_SHARDS", note: otherWAL},
+	{name: "QUEEN_QLOG_LANES", note: otherWAL},
+	{name: "QUEEN_LANES", note: otherWAL},
+	{name: "QUEEN_CONSUME_CHECKPOINT_MS", note: "cursors are in the same log as messages"},
+	{name: "QUEEN_CONSUME_IDLE_UNLOAD_S", note: "idle partitions stay resident, they are small"},
+	{name: "QUEEN_APPLY_SCHEMA", note: "there is no database"},
+}
+
+// foreign finds the row of a name; nil when there is none.
+func foreign(name string) *foreignName {
+	for i := range upstream {
+		if upstream[i].matches(name) {
+			return &upstream[i]
+		}
+	}
+	return nil
+}
+
+func (u *foreignName) matches(name string) bool {
+	if prefix, ok := strings.CutSuffix(u.name, "*"); ok {
+		return strings.HasPrefix(name, prefix)
+	}
+	return name == u.name
+}
+
+// among are the names of the environment that this row is about, sorted.
+func (u *foreignName) among(env map[string]string) []string {
+	if _, ok := env[u.name]; ok {
+		return []string{u.name}
+	}
+	if !strings.HasSuffix(u.name, "*") {
+		return nil
+	}
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		if u.matches(name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// knownEnv are all names of the environment, sorted, for the nearest one.
+func knownEnv() []string {
+	var names []string
+	for i := range settings {
+		if settings[i].takes(fromEnv) {
+			names = append(names, settings[i].envName())
+		}
+	}
+	for i := range upstream {
+		names = append(names, upstream[i].name)
+	}
+	slices.Sort(names)
+	return names
+}

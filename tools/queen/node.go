@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"syscall"
+
+	"queen/engine"
+	"queen/engine/clock"
+	"queen/engine/invariants"
+	"queen/engine/vfs"
+	frontendhttp "queen/frontend-http"
+	"queen/frontend-http/wire"
+	"queen/tools/cli"
+	"queen/tools/config"
+)
+
+// node is a running process: the engine and its frontends.
+type node struct {
+	config *config.Config
+	log    *slog.Logger
+	engine *engine.Node
+	http   *frontendhttp.Frontend
+	ready  readyFile
+	// served gets the end of each frontend's Serve.
+	served chan error
+}
+
+// startNode binds the listeners, opens the data directory and hands the engine to the frontends. Health is answered
+// from the moment the listeners are bound, so that an orchestrator sees a node that replays its log.
+func startNode(c *config.Config, log *slog.Logger) (*node, error) {
+	if err := invariants.Arm(c.Failpoint); err != nil {
+		return nil, err
+	}
+	if err := clearReady(c.ReadyFile); err != nil {
+		return nil, err
+	}
+	n := &node{config: c, log: log, ready: readyFile{PID: os.Getpid()}, served: make(chan error, 1)}
+	ticks := clock.Real()
+	listener, err := wire.Listen(wire.Options{Addr: c.HTTP, MaxConns: c.HTTPMaxConns, Logger: log})
+	if err != nil {
+		return nil, bindError("http", c.HTTP, err)
+	}
+	n.http, err = frontendhttp.New(frontendhttp.Options{
+		Listener: listener, Server: wire.ServerOptions{BodyLimit: int(c.HTTPMaxBody)}, Clock: ticks, Logger: log,
+		Version: version, Commit: thisBuild().Commit, Tenancy: c.TenancyHeader, LabeledQueues: c.MetricsMaxQueues,
+		Starting: func() (string, float64) { return "opening the data directory", 0 },
+	})
+	if err != nil {
+		listener.Drain(context.Background())
+		return nil, err
+	}
+	n.ready.HTTP = listener.Addr().String()
+	go func() { n.served <- n.http.Serve() }()
+	if n.engine, err = engine.OpenLocal(engineConfig(c, ticks, log)); err != nil {
+		_ = n.stop(context.Background())
+		return nil, err
+	}
+	n.http.Attach(n.engine)
+	if err := writeReady(c.ReadyFile, n.ready); err != nil {
+		_ = n.stop(context.Background())
+		return nil, err
+	}
+	log.Info("ready", "frontend", "http", "addr", n.ready.HTTP)
+	return n, nil
+}
+
+func engineConfig(c *config.Config, ticks clock.Clock, log *slog.Logger) engine.Config {
+	return engine.Config{
+		FS: vfs.NewOS(vfs.OSOptions{}), Clock: ticks, Rand: clock.RealRand(), Log: log, Dir: c.Data, Fatal: fatal(log),
+		SegmentBytes: c.SegmentBytes, TailBytes: c.TailBytes, WriteBytes: c.WriteBytes, ReadBytes: c.ReadBytes,
+		AdmitHold: c.AdmitHold, DiskHigh: c.DiskHigh, DiskLow: c.DiskLow, CheckpointBytes: c.CheckpointBytes,
+		CheckpointEvery: c.CheckpointEvery, RetentionEvery: c.RetentionEvery, PartitionCleanup: c.PartitionCleanup,
+		DefaultStartAll: c.SubscriptionDefault == "all",
+	}
+}
+
+// fatal ends the process at once: after a failed flush nothing more may be acknowledged, and what runs would try.
+func fatal(log *slog.Logger) func(error) {
+	return func(err error) {
+		log.Error("the node can not go on", "err", err)
+		os.Exit(cli.Fatal)
+	}
+}
+
+// stop drains: no new connection, running requests end or are cut when ctx ends, and the engine closes last.
+func (n *node) stop(ctx context.Context) error {
+	var errs []error
+	if forced, err := n.http.Shutdown(ctx); err != nil {
+		errs = append(errs, err)
+	} else if forced > 0 {
+		n.log.Warn("connections were closed by force", "connections", forced)
+	}
+	if err := <-n.served; err != nil {
+		errs = append(errs, err)
+	}
+	if n.engine != nil {
+		if err := n.engine.Close(ctx); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if err := clearReady(n.config.ReadyFile); err != nil {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// bindError says in a line which listener could not be bound and why.
+func bindError(name, addr string, err error) error {
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Errorf("%s: %s is in use by another process: stop it, or choose another address with --%s", name, addr, name)
+	case errors.Is(err, syscall.EACCES):
+		return fmt.Errorf("%s: this user may not bind %s", name, addr)
+	}
+	return fmt.Errorf("%s: can not listen on %s: %w", name, addr, err)
+}

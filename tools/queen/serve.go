@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"queen/tools/cli"
+	"queen/tools/config"
+)
+
+func serveCommand(s cli.Streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "serve", Short: "Run a node", Args: cobra.NoArgs,
+		Long: `Run a node until SIGTERM or SIGINT, which drains it.
+
+Every flag is also an environment name (--ready-file is QUEEN_READY_FILE) and a key of the YAML file (ready.file). Flags
+win over the environment, the environment over the file. "queen config print --sources" takes the same flags and shows
+the outcome.`,
+	}
+	config.AddFlags(cmd.Flags())
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		resolved, err := config.Load(config.Input{Flags: cmd.Flags(), Environ: s.Env})
+		if err != nil {
+			return err
+		}
+		return serve(s, resolved, nil)
+	}
+	return cmd
+}
+
+// serve runs a node until a signal or a frontend's end. greet, when set, is called once it is ready.
+func serve(s cli.Streams, r *config.Resolved, greet func(*node)) error {
+	c := &r.Config
+	log := newLogger(s, c)
+	for _, w := range r.Warnings {
+		log.Warn(w)
+	}
+	limit := limitMemory(s, c.MemoryLimit)
+	log.Info("starting", "version", version, "data", c.Data, "memory_limit", limit)
+
+	// The signals are taken before the node starts: a SIGTERM during a long replay must not kill it half-way through a
+	// checkpoint for no reason.
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	defer signal.Stop(signals)
+
+	n, err := startNode(c, log)
+	if err != nil {
+		return err
+	}
+	if greet != nil {
+		greet(n)
+	}
+	var ended error
+	select {
+	case sig := <-signals:
+		log.Info("stopping", "signal", sig.String())
+	case ended = <-n.served:
+		n.served <- nil // stop waits for it
+		ended = fmt.Errorf("http: the frontend ended: %w", ended)
+	}
+	return drain(n, c, signals, ended)
+}
+
+// drain stops the node within the drain timeout; a second signal cuts it short.
+func drain(n *node, c *config.Config, signals <-chan os.Signal, ended error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), c.DrainTimeout)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- n.stop(ctx) }()
+	select {
+	case err := <-done:
+		if ended == nil {
+			ended = err
+		}
+	case <-signals:
+		return cli.Errorf(cli.Interrupted, "stopped before the drain was over")
+	}
+	if ended != nil {
+		return &cli.Error{Code: cli.Server, Err: ended}
+	}
+	n.log.Info("stopped")
+	return nil
+}

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"queen/tools/cli"
+	"queen/tools/config"
+)
+
+// configCommand prints the settings that a serve with the same flags, environment and file would run with.
+func configCommand(s cli.Streams) *cobra.Command {
+	cmd := &cobra.Command{Use: "config", Short: "Show settings"}
+	show := &cobra.Command{Use: "print", Short: "Print every setting as a serve would take it", Args: cobra.NoArgs}
+	sources := show.Flags().Bool("sources", false, "also print where each value comes from")
+	changed := show.Flags().Bool("changed", false, "leave out what is at its default")
+	format := show.Flags().StringP("output", "o", "", "table, json, ndjson or yaml")
+	config.AddFlags(show.Flags())
+	show.RunE = func(cmd *cobra.Command, _ []string) error {
+		as, err := cli.CheckFormat(*format, "table", s.Out)
+		if err != nil {
+			return err
+		}
+		resolved, err := config.Load(config.Input{Flags: cmd.Flags(), Environ: s.Env})
+		if err != nil {
+			return err
+		}
+		columns := []cli.Column[settingRow]{
+			{Head: "key", Cell: func(r settingRow) string { return r.Key }},
+			{Head: "value", Cell: func(r settingRow) string { return r.Value }},
+		}
+		if *sources {
+			columns = append(columns,
+				cli.Column[settingRow]{Head: "source", Cell: func(r settingRow) string { return r.Source }})
+		}
+		p := cli.NewPrinter(s.Out, as, columns)
+		for _, v := range resolved.Values {
+			if *changed && !v.Changed {
+				continue
+			}
+			row := settingRow{Key: v.Key, Value: v.Text}
+			if *sources {
+				row.Source = v.Source
+			}
+			if err := p.Add(row); err != nil {
+				return err
+			}
+		}
+		for _, w := range resolved.Warnings {
+			warn(s, w)
+		}
+		return p.Close()
+	}
+	cmd.AddCommand(show)
+	return cmd
+}
+
+type settingRow struct {
+	Key    string `json:"key"`
+	Value  string `json:"value"`
+	Source string `json:"source,omitempty"`
+}
+
+func warn(s cli.Streams, text string) {
+	_, _ = s.Err.Write([]byte("queen: " + strings.TrimSpace(text) + "\n"))
+}
