@@ -31,10 +31,8 @@ func (c *popCall) deliver(ctx context.Context, a *popAnswer) (*Delivery, error) 
 		return nil, nil
 	}
 	if c.isGone() || ctx.Err() != nil {
-		if !a.result.Lease.IsZero() {
-			n.release(a.result.Lease, 0)
-		}
-		return nil, errContext(ctx, OutcomeNone)
+		c.handBackNow(a)
+		return nil, errGone
 	}
 	return d.delivery(), nil
 }
@@ -152,7 +150,7 @@ func (d *rendering) delivery() *Delivery {
 	n.counters.deliveredBytes.Add(bytes)
 	if !lease.IsZero() {
 		out.Lease = lease.String()
-		n.delivered.add(lease, d.ids)
+		n.delivered.add(c.caller.Tenant, lease, d.ids)
 	}
 	messages := d.messages
 	return NewDelivery(out, func(yield func(Delivered, error) bool) {

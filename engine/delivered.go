@@ -23,6 +23,7 @@ type delivered struct {
 }
 
 type deliveredLease struct {
+	tenant format.Tenant
 	claims []deliveredClaim
 	bytes  int64
 }
@@ -46,8 +47,8 @@ func newDelivered(limit int64) *delivered {
 func hashDelivered(id string) xxh3.Uint128 { return xxh3.HashString128(id) }
 
 // add remembers what a lease handed out and forgets the oldest leases above the limit.
-func (d *delivered) add(lease format.UUID, claims []deliveredClaim) {
-	l := &deliveredLease{claims: claims, bytes: 128}
+func (d *delivered) add(t format.Tenant, lease format.UUID, claims []deliveredClaim) {
+	l := &deliveredLease{tenant: t, claims: claims, bytes: 128}
 	for i := range claims {
 		l.bytes += 96 + int64(len(claims[i].ids))*16 + int64(len(claims[i].offsets))*8
 	}
@@ -87,12 +88,12 @@ func (d *delivered) dropLocked(lease format.UUID) {
 
 // find looks an id up in what the lease handed out for a partition. used holds offsets already
 // named by this call: an id that stands twice resolves to the lowest offset not yet named.
-func (d *delivered) find(lease format.UUID, pid format.PartitionID, id string, used func(format.Offset) bool) (format.Offset, bool) {
+func (d *delivered) find(t format.Tenant, lease format.UUID, pid format.PartitionID, id string, used func(format.Offset) bool) (format.Offset, bool) {
 	h := hashDelivered(id)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	l := d.mu.leases[lease]
-	if l == nil {
+	if l == nil || l.tenant != t {
 		return 0, false
 	}
 	for i := range l.claims {

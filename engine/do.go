@@ -86,7 +86,7 @@ func (d *doCall) refuse(i int, err *Error) {
 
 func (d *doCall) extend(i int, op *Extend) *Error {
 	lease, ok := format.ParseUUID(op.Lease)
-	if !ok {
+	if !ok || !d.n.ownsLease(d.caller.Tenant, lease) {
 		return nil // renews nothing, indistinguishable from an expired lease (S-lease-4)
 	}
 	d.one(i, func(s *submission, it *format.Result, out *Result) {
@@ -105,8 +105,8 @@ func (d *doCall) extend(i int, op *Extend) *Error {
 
 func (d *doCall) release(i int, op *Release) *Error {
 	lease, ok := format.ParseUUID(op.Lease)
-	if !ok {
-		return errOfCode(format.CodeLeaseInvalid)
+	if !ok || !d.n.ownsLease(d.caller.Tenant, lease) {
+		return nil // hands nothing back: no-op (S-pop-12)
 	}
 	d.one(i, d.counted)
 	cmd := format.Release{Lease: lease}

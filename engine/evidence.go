@@ -42,7 +42,7 @@ func (c *popCall) findEvidence(res *format.PopResult) *Error {
 // cursor (engine design section 7).
 func (n *Node) resolveAck(c Caller, g *ackGroup, id string) (format.Offset, *Error) {
 	used := func(o format.Offset) bool { return g.named[o] }
-	if o, ok := n.delivered.find(g.lease, g.partition, id, used); ok {
+	if o, ok := n.delivered.find(c.Tenant, g.lease, g.partition, id, used); ok {
 		return o, nil
 	}
 	part, ok := n.partByID(c.Tenant, g.partition)
@@ -65,7 +65,7 @@ func (n *Node) resolveAck(c Caller, g *ackGroup, id string) (format.Offset, *Err
 		return 0, errOfCode(format.CodeNotLeased)
 	}
 	if held.lease != g.lease {
-		if o, ok := n.delivered.find(held.lease, g.partition, id, used); ok {
+		if o, ok := n.delivered.find(c.Tenant, held.lease, g.partition, id, used); ok {
 			return o, nil
 		}
 	}

@@ -218,3 +218,17 @@ func (h *house) diskGate() {
 		n.cfg.Log.Info("disk below its low mark: pushes are taken again", "used_percent", used)
 	}
 }
+
+// Settle returns once everything that was due by the clock when it was called has been applied:
+// leases and delays that ended, retention, sweeps, lag figures. For tests and for tools that need
+// fresh figures; the node does the same on its own, a little later.
+func (n *Node) Settle() {
+	for again := true; again && !n.closing(); {
+		again = n.house.turn()
+	}
+	n.house.retain()
+	n.house.sweep()
+	for again := true; again && !n.closing(); {
+		again = n.house.turn()
+	}
+}

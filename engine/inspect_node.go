@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -170,7 +171,9 @@ func (in inspector) Messages(ctx context.Context, who Caller, f MessageFilter) (
 			after = next
 		}
 	}
-	sortBy(hits, func(h *hit) int64 { return -int64(h.rec.CreatedAt) })
+	slices.SortStableFunc(hits, func(a, b hit) int {
+		return cmp.Or(cmp.Compare(b.rec.CreatedAt, a.rec.CreatedAt), cmp.Compare(b.rec.Offset, a.rec.Offset))
+	})
 	var out []MessageDetail
 	skip := f.Skip
 	for i := range hits {

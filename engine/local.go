@@ -50,7 +50,7 @@ func (l *Local) Log() *logstore.Store { return l.log }
 func (l *Local) Start(a Applier, applied format.Index) (format.Term, error) {
 	l.next = applied + 1
 	err := l.log.Replay(localGroup, applied+1, func(v logstore.View) error {
-		outcome, err := a.Apply(Committed{Index: v.Index, Data: v.Head, Pos: v.Pos, Replayed: true, Outcome: v.Outcome})
+		outcome, err := a.Apply(Committed{Index: v.Index, Data: v.Head, Pos: v.Pos, Replayed: true, Outcome: v.Outcome, HasOutcome: v.Outcome != nil})
 		if err != nil {
 			return err
 		}
@@ -100,6 +100,7 @@ func (l *Local) addOutcome(i format.Index, o Applied) {
 	l.outcomes.Lock()
 	defer l.outcomes.Unlock()
 	if !l.outcomes.any {
+		l.outcomes.builder.Term = localTerm
 		l.outcomes.builder.Begin(i, o.FramesBefore)
 		l.outcomes.any = true
 	}
@@ -115,7 +116,7 @@ func (l *Local) takeOutcomes() []logstore.Outcome {
 	}
 	b := &l.outcomes.builder
 	_, body := b.Record(localGroup, localReplica)
-	out := logstore.Outcome{First: b.First(), Last: b.Last(), Bytes: bytes.Clone(body)}
+	out := logstore.Outcome{First: b.First(), Last: b.Last(), Term: localTerm, Bytes: bytes.Clone(body)}
 	l.outcomes.any = false
 	return []logstore.Outcome{out}
 }

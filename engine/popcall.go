@@ -3,6 +3,7 @@ package engine
 import (
 	"container/list"
 	"context"
+	"errors"
 	"sync/atomic"
 	"time"
 
@@ -19,6 +20,8 @@ const (
 	discoveryQueues = 256
 	// popRounds bounds how often one call proposes: for evidence, undeliverable ranges, look limits.
 	popRounds = 64
+	// evidenceRounds is how many missing cursors one call looks up before it answers with what it has.
+	evidenceRounds = 32
 )
 
 // popCall is one Pop under way. It is owned by the calling goroutine, except for what parking and
@@ -147,12 +150,15 @@ func (n *Node) Pop(ctx context.Context, caller Caller, req PopRequest) (*Deliver
 	if bad != nil {
 		return nil, bad
 	}
-	for range popRounds {
+	for round := range popRounds {
 		a, err := call.round(ctx)
 		if err != nil {
 			return nil, err
 		}
-		if a.code == format.CodeNeedEvidence && len(a.result.Claims) == 0 {
+		// What was committed at hand-out can not be handed back: it is delivered as it is.
+		kept := len(a.result.Claims) > 0 && call.cmd.Commit
+		if a.code == format.CodeNeedEvidence && round < evidenceRounds && !kept {
+			call.handBackNow(&a)
 			if err := call.findEvidence(&a.result); err != nil {
 				return nil, err
 			}
@@ -162,7 +168,12 @@ func (n *Node) Pop(ctx context.Context, caller Caller, req PopRequest) (*Deliver
 			return nil, nil
 		}
 		d, err := call.deliver(ctx, &a)
-		if err != nil || d != nil {
+		switch {
+		case err == errGone && ctx.Err() != nil:
+			return nil, errContext(ctx, OutcomeNone)
+		case err == errGone:
+			return nil, nil
+		case err != nil || d != nil:
 			return d, err
 		}
 		// Everything claimed had expired or was trimmed: the cursor moved, look again.
@@ -207,6 +218,14 @@ func (c *popCall) round(ctx context.Context) (popAnswer, error) {
 // handBack waits for the claim of a caller that went away and returns it uncounted (S-pop-12).
 func (c *popCall) handBack() {
 	a := <-c.answer
+	c.handBackNow(&a)
+}
+
+// errGone says that the caller went away and its claim was handed back.
+var errGone = errors.New("engine: the caller went away")
+
+// handBackNow returns a claim uncounted.
+func (c *popCall) handBackNow(a *popAnswer) {
 	if len(a.result.Claims) > 0 && !a.result.Lease.IsZero() {
 		c.n.release(a.result.Lease, 0)
 	}

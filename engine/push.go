@@ -36,6 +36,9 @@ func (p *pushEncoder) add(op int, a *Append) *Error {
 	if err := checkAppend(a); err != nil {
 		return err
 	}
+	if p.n.encrypted(p.caller.Tenant, a.Queue) {
+		return errOfCode(format.CodeEncryption)
+	}
 	for from := 0; from < len(a.Messages); {
 		to, bytes := from, 0
 		for to < len(a.Messages) && (to == from || bytes+len(a.Messages[to].Payload) <= maxFrameBytes) {

@@ -195,3 +195,18 @@ func (n *Node) queueByID(id format.QueueID) (queueName, bool) {
 	q, ok := n.state.m.QueueByID(id)
 	return queueName{q.Tenant, q.Name}, ok
 }
+
+// ownsLease reports whether a lease is live and of the tenant; another tenant's looks like none.
+func (n *Node) ownsLease(t format.Tenant, lease format.UUID) bool {
+	n.state.RLock()
+	defer n.state.RUnlock()
+	return len(n.state.m.LeaseByID(t, lease)) > 0
+}
+
+// encrypted reports a queue that wants encryption at rest, for which this node has no key yet.
+func (n *Node) encrypted(t format.Tenant, queue string) bool {
+	n.state.RLock()
+	defer n.state.RUnlock()
+	q, ok := n.state.m.QueueByName(t, queue)
+	return ok && q.Options.EncryptionEnabled
+}

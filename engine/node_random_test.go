@@ -1,0 +1,66 @@
+package engine_test
+
+import (
+	"context"
+	"flag"
+	"testing"
+
+	"queen/engine"
+	"queen/engine/clock"
+	"queen/engine/enginetest"
+	"queen/engine/vfs"
+)
+
+var (
+	randomOps  = flag.Int("random.ops", 4000, "operations of TestRandom")
+	randomSeed = flag.Uint64("random.seed", 1, "seed of TestRandom")
+)
+
+// memTarget is a node on a crashable memory file system.
+type memTarget struct {
+	fs    *vfs.Mem
+	clock *clock.Fake
+	node  *engine.Node
+	seed  uint64
+}
+
+func (m *memTarget) open() engine.Engine {
+	m.seed++
+	n, err := engine.OpenLocal(testConfig(m.fs, m.clock, m.seed))
+	if err != nil {
+		panic(err)
+	}
+	m.node = n
+	return n
+}
+
+func (m *memTarget) reopen(crash bool) engine.Engine {
+	if !crash {
+		if err := m.node.Close(context.Background()); err != nil {
+			panic(err)
+		}
+		return m.open()
+	}
+	next := m.fs.Crash(vfs.RandomSubset(m.seed))
+	m.node.Kill()
+	m.fs = next
+	return m.open()
+}
+
+func newTarget(seed uint64) enginetest.Target {
+	m := &memTarget{fs: vfs.NewMem(), clock: clock.NewFake(1_700_000_000_000_000), seed: seed}
+	return enginetest.Target{
+		Engine: m.open(), Clock: m.clock, Reopen: m.reopen,
+		Settle: func(e engine.Engine) { e.(*engine.Node).Settle() },
+		Close:  func() { _ = m.node.Close(context.Background()) },
+	}
+}
+
+// TestRandom plays random operations, reopens and crashes against the node and the rules.
+func TestRandom(t *testing.T) {
+	seed := uint64(0)
+	enginetest.RandomTest(t, enginetest.RandomOptions{
+		Open: func() enginetest.Target { seed++; return newTarget(seed * 1000) },
+		Seed: *randomSeed, Ops: *randomOps,
+	})
+}
