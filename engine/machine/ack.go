@@ -184,6 +184,7 @@ func (r *ackRun) consumed() {
 
 // unqueue drops a cursor from the FIFO that an unfenced ack left without anything to claim.
 func (r *ackRun) unqueue() {
+	r.m.judge(r.q, r.m.cursors.Get(r.ch).part)
 	if !r.m.claimable(r.q, r.m.cursors.Get(r.ch)) {
 		r.m.dequeue(r.g, r.ch)
 	}
@@ -299,7 +300,7 @@ func (r *ackRun) release(delay format.Mono) {
 		r.res.Released = true
 	}
 	m.endLease(r.lh)
-	l.notBefore = 0
+	l.notBefore, l.delivered = 0, 0
 	if delay > 0 && m.t+delay > m.t {
 		l.notBefore = m.t + delay
 		m.dequeue(r.g, r.ch)

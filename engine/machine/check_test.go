@@ -131,7 +131,7 @@ func checkGroup(m *Machine, q *queue, g *group) error {
 // checkReachable checks that a partition with something to claim will be offered to the group.
 func checkReachable(m *Machine, q *queue, g *group, h, ch handle, live bool, inFIFO map[handle]bool) error {
 	p := m.parts.Get(h)
-	if emptied(q, p) {
+	if emptied(q, p) || m.logStart(p) >= p.next {
 		return nil
 	}
 	if live {
@@ -167,8 +167,8 @@ func checkReachable(m *Machine, q *queue, g *group, h, ch handle, live bool, inF
 	if p.jpos >= g.scan && p.jpos < q.journal.End() {
 		return nil
 	}
-	return fmt.Errorf("claimable, but neither queued nor in the journal (jpos %d, scan %d, end %d, read %d)",
-		p.jpos, g.scan, q.journal.End(), q.read)
+	return fmt.Errorf("claimable, but neither queued nor in the journal (jpos %d, scan %d, end %d, read %d, kind %d, cursor %v, circle %+v, partition %+v)",
+		p.jpos, g.scan, q.journal.End(), q.read, g.start, live, g.circle, *p)
 }
 
 func checkLeases(m *Machine) error {

@@ -173,6 +173,7 @@ func (m *Machine) dequeue(g *group, h handle) {
 // after everything that may have made a partition claimable for one group alone.
 func (m *Machine) settle(g *group, h handle) {
 	c := m.cursors.Get(h)
+	m.judge(g.queue, c.part)
 	if c.flags&cursorQueued == 0 && !m.heldBack(c) && m.claimable(g.queue, c) {
 		m.enqueue(g, h)
 	}

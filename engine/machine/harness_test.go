@@ -74,7 +74,7 @@ func (r *rig) replay(l logEntry) *format.Results {
 	}
 	if r.check {
 		if err := checkState(r.m); err != nil {
-			r.t.Fatalf("after entry %d: %v", l.index, err)
+			r.t.Fatalf("after entry %d: %v\n%s", l.index, err, r.render(&r.out))
 		}
 	}
 	return &r.out

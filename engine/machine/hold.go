@@ -36,6 +36,14 @@ func (m *Machine) unjudged(q *queue, ph handle) bool {
 	return s == nil || s.holdGen != q.holdGen
 }
 
+// judge looks at a partition under the options of today if nobody has yet. Whoever is about to leave a
+// partition alone because nothing of it is visible calls it first: what it hides will be announced.
+func (m *Machine) judge(q *queue, ph handle) {
+	if m.unjudged(q, ph) {
+		m.rehold(q, ph)
+	}
+}
+
 // hide takes note of messages just appended from base on; lastW is the partition's last W before them.
 func (m *Machine) hide(q *queue, ph handle, base format.Offset, lastW format.Wall) {
 	p := m.parts.Get(ph)

@@ -103,7 +103,7 @@ func (m *Machine) endLease(lh handle) {
 		}
 		m.leases.Touch(at).chain = l.chain
 	}
-	l.chain, l.flags, l.delivered = 0, 0, 0
+	l.chain, l.flags = 0, 0
 	m.liveLeases--
 	if g := m.groupOf(m.cursors.Get(l.cursor)); g != nil {
 		g.leases--
@@ -288,9 +288,11 @@ func (m *Machine) handBack(lh handle) {
 	ch, stamp := l.cursor, l.stamp
 	g := m.groupOf(m.cursors.Get(ch))
 	m.endLease(lh)
+	l.delivered = 0
 	if l.attempts--; l.attempts == 0 {
 		l.end = l.first
 	}
+	m.judge(g.queue, m.cursors.Get(ch).part)
 	if m.claimable(g.queue, m.cursors.Get(ch)) {
 		m.enqueueFront(g, ch, stamp)
 	}
@@ -318,6 +320,7 @@ func (m *Machine) applySkip(c *format.Skip, n *format.CountResult) format.Code {
 	m.endLease(lh)
 	m.moveHead(ch, c.Upto)
 	l.end = 0
+	m.judge(g.queue, cur.part)
 	if m.claimable(g.queue, cur) {
 		m.enqueueFront(g, ch, stamp)
 	}

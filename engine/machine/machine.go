@@ -90,7 +90,8 @@ type Machine struct {
 	deadByAddr  *btree.BTreeG[deadAddr]
 
 	liveLeases uint64
-	journalMin uint64 // events a journal holds at least; the same on every replica
+	journalMin uint64 // events a journal holds at least; smaller in tests only
+	lookLimit  int    // what one Pop looks at; smaller in tests only
 	touched    []Touched
 	scratch    scratch
 	place      format.Place // of the command being applied
@@ -124,7 +125,7 @@ func New(o Options) *Machine {
 	m.leases = slab.New(leaseCodec)
 	m.dead = slab.New(deadCodec)
 	m.names = slab.NewNames()
-	m.journalMin = journalMin
+	m.journalMin, m.lookLimit = journalMin, lookLimit
 	m.queues = make(map[uint32]*queue)
 	m.byName = make(map[queueKey]*queue)
 	m.groups = make(map[uint32]*group)

@@ -105,7 +105,7 @@ func (r *popRun) serve(g *group) {
 	m, q := r.m, g.queue
 	m.catchUp(g)
 	for !r.full() && !r.need {
-		if r.looks == lookLimit {
+		if r.looks == m.lookLimit {
 			r.res.Again = m.ready(g) > 0
 			return
 		}
@@ -200,10 +200,8 @@ func (r *popRun) try(g *group, ph handle, a attempt) {
 		}
 		next = c.next
 	}
-	if m.unjudged(q, ph) {
-		m.rehold(q, ph)
-	}
-	if emptied(q, p) {
+	m.judge(q, ph)
+	if emptied(q, p) || m.logStart(p) >= p.next {
 		m.seal(g, ch, live, p.next)
 		return
 	}

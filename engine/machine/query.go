@@ -48,7 +48,7 @@ func (m *Machine) ReadyPinned(part format.PartitionID, id format.ConsumerID) boo
 		return false
 	}
 	q, g := m.queues[p.queue], m.groups[uint32(id)]
-	if g == nil || g.queue != q || emptied(q, p) {
+	if g == nil || g.queue != q || emptied(q, p) || m.logStart(p) >= p.next {
 		return false
 	}
 	if m.unjudged(q, ph) {

@@ -32,9 +32,7 @@ func (m *Machine) applySetOffset(c *format.SetOffset, n *format.CountResult) for
 		m.groupsChanged(q) // evidence that messages are completed no longer holds
 	}
 	m.cursors.Touch(ch).next = to
-	if m.unjudged(q, ph) {
-		m.rehold(q, ph)
-	}
+	m.judge(q, ph)
 	m.settle(g, ch)
 	n.Rows, n.Existed = 1, true
 	return format.CodeOK

@@ -125,10 +125,7 @@ func (m *Machine) sweepCursor(ph handle, t *task) uint64 {
 
 // sweepHold looks again at a partition that may hide something.
 func (m *Machine) sweepHold(q *queue, ph handle) {
-	if m.unjudged(q, ph) {
-		m.rehold(q, ph)
-		return
-	}
+	m.judge(q, ph)
 	p := m.parts.Get(ph)
 	if s := m.sideOf(p); s != nil && s.hidden != 0 && s.holdGen != q.holdGen {
 		s = m.sides.Touch(p.side)
