@@ -65,6 +65,8 @@ const (
 	FileIDRun      FileKind = 2
 	FileCheckpoint FileKind = 3
 	FileKeyedDelta FileKind = 4
+	// FileKeyedManifest is what the keyed store of this node promised for a checkpoint.
+	FileKeyedManifest FileKind = 5
 )
 
 // ManifestFile is an immutable file known by hash.

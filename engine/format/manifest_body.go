@@ -96,7 +96,7 @@ func (d *decoder) files() []ManifestFile {
 	files := make([]ManifestFile, d.count(21))
 	for i := range files {
 		files[i] = ManifestFile{
-			FileKind(d.enum(uint8(FileKeyedDelta))), d.uvarint(), d.uvarint(), d.uvarint(), d.uvarint(), d.uuid(),
+			FileKind(d.enum(uint8(FileKeyedManifest))), d.uvarint(), d.uvarint(), d.uvarint(), d.uvarint(), d.uuid(),
 		}
 	}
 	return files

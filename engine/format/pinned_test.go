@@ -60,6 +60,7 @@ func TestPinnedNumbers(t *testing.T) {
 		{"SegmentSealed", uint64(SegmentSealed), 1}, {"SegmentClosed", uint64(SegmentClosed), 2},
 		{"FileRowRun", uint64(FileRowRun), 1}, {"FileIDRun", uint64(FileIDRun), 2},
 		{"FileCheckpoint", uint64(FileCheckpoint), 3}, {"FileKeyedDelta", uint64(FileKeyedDelta), 4},
+		{"FileKeyedManifest", uint64(FileKeyedManifest), 5},
 
 		{"BulkBit", uint64(BulkBit), 1 << 31}, {"BlockSize", BlockSize, 4096}, {"ExtentHeadSize", ExtentHeadSize, 64},
 		{"RecordHeadSize", RecordHeadSize, 40}, {"FragmentHeadSize", FragmentHeadSize, 24}, {"FragmentBytes", FragmentBytes, 1 << 20},
