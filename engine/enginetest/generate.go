@@ -42,6 +42,11 @@ func (g *generator) list(n int) []Op {
 	for range g.r.IntN(4) { // options before the first message
 		ops = append(ops, g.configure(true))
 	}
+	if g.chance(30) { // retention takes two options to act
+		q := g.r.IntN(g.queues)
+		what := []string{"retentionSeconds", "completedRetentionSeconds"}[g.r.IntN(2)]
+		ops = append(ops, Op{Kind: opConfigure, Queue: q, What: "retentionEnabled", N: 1}, Op{Kind: opConfigure, Queue: q, What: what, N: 30})
+	}
 	for len(ops) < n {
 		ops = append(ops, g.next())
 	}
@@ -65,7 +70,7 @@ func (g *generator) next() Op {
 	}
 	n := g.r.IntN(1000)
 	if o.Queue == strangeQueue {
-		n = 800 + g.r.IntN(120) // nothing that would create the queue
+		n = 805 + g.r.IntN(110) // nothing that would create the queue
 	}
 	switch {
 	case n < 280:
@@ -75,18 +80,24 @@ func (g *generator) next() Op {
 	case n < 750:
 		return g.ack(o)
 	case n < 780:
-		return Op{Kind: opExtend, Back: o.Back, For: g.span(2 * time.Minute)}
-	case n < 800:
-		return Op{Kind: opRelease, Back: o.Back, Flags: g.flag("1", 30)}
-	case n < 820:
+		return Op{Kind: opExtend, Back: o.Back, For: g.span(2 * time.Minute), Flags: g.flag("l", 60)}
+	case n < 802:
+		return Op{Kind: opRelease, Back: o.Back, Flags: g.flag("1", 30) + g.flag("l", 70)}
+	case n < 822:
 		return g.seek(o)
-	case n < 835:
+	case n < 837:
 		return g.configure(false)
-	case n < 839:
+	case n < 840:
+		if g.chance(15) {
+			o.Queue = strangeQueue
+		}
 		return Op{Kind: opDelQueue, Queue: o.Queue}
-	case n < 843:
+	case n < 844:
 		return Op{Kind: opDelGroup, Queue: o.Queue, Group: o.Group, Flags: g.flag("k", 30)}
-	case n < 847:
+	case n < 848:
+		if g.chance(20) {
+			o.Group = strangeGroup
+		}
 		return Op{Kind: opSubscribe, Group: o.Group, For: g.span(time.Minute)}
 	case n < 867:
 		return g.redrive(o)
@@ -102,6 +113,8 @@ func (g *generator) next() Op {
 		return Op{Kind: opJump, For: g.jump()}
 	case n < 926:
 		return Op{Kind: opReopen, Flags: g.flag("c", 60)}
+	case n < 960:
+		return Op{Kind: opEdge, N: g.r.IntN(1 + g.r.IntN(12)), Flags: g.flag("b", 50)}
 	}
 	return Op{Kind: opAdvance, For: g.advance()}
 }
@@ -208,7 +221,7 @@ func (g *generator) ack(o Op) Op {
 	if g.chance(2) {
 		o.What += "?" // no status at all
 	}
-	o.Flags = g.flag("u", 10) + g.flag("f", 3) + g.flag("o", 15) + g.flag("m", 15) + g.flag("z", 4) + g.flag("g", 4)
+	o.Flags = g.flag("l", 75) + g.flag("u", 10) + g.flag("f", 3) + g.flag("o", 15) + g.flag("m", 15) + g.flag("z", 4) + g.flag("g", 4)
 	if strings.ContainsAny(o.What, "fr") && g.chance(30) {
 		o.For = g.span(20 * time.Second)
 	}
@@ -220,6 +233,9 @@ func (g *generator) ack(o Op) Op {
 
 func (g *generator) seek(o Op) Op {
 	o.Kind, o.Back = opSeek, 0
+	if g.chance(8) {
+		o.Group = strangeGroup
+	}
 	o.Flags = g.flag("w", 50)
 	o.What = []string{"end", "time", "offset"}[g.r.IntN(3)]
 	if o.Flags == "w" && o.What == "offset" {

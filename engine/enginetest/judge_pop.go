@@ -83,6 +83,11 @@ func describeDelivery(h *handed) string {
 // judgeEmpty: nothing may have been claimable.
 func (p *player) judgeEmpty(req *engine.PopRequest) error {
 	p.cov.count("pop empty")
+	for _, q := range p.s.popQueues(p.caller.Tenant, req) {
+		if g := q.group(groupName(req.Group)); g != nil && !req.Scope.Pinned {
+			g.walked = true
+		}
+	}
 	if want := p.s.pop(p.caller.Tenant, req); want != nil {
 		c := want.claims[0]
 		return fmt.Errorf("pop: empty, but %s/%s is claimable from offset %d", c.p.q.name, c.p.name, c.from)

@@ -30,7 +30,7 @@ type Op struct {
 const (
 	opPush      = "push"      // What: one token per message: an id number, or '-' for none; '/' starts the next partition
 	opPop       = "pop"       // Flags: p pinned, c commit on delivery, a autopilot, x abandon, d discovery, l(all) or f(rom) start
-	opAck       = "ack"       // What: a status letter per message of the delivery; Flags: u unfenced, f foreign lease, o by offset, m by message id, z unknown id, g other group
+	opAck       = "ack"       // What: a status letter per message of the delivery; Flags: l of the live ones, u unfenced, f foreign lease, o by offset, m by message id, z unknown id, g other group
 	opExtend    = "extend"    // Back, For
 	opRelease   = "release"   // Back; Flags: 1 only its first partition
 	opSeek      = "seek"      // Flags: w whole queue; What: end, time, offset
@@ -44,6 +44,7 @@ const (
 	opOffsets   = "offsets"      // N offset looked for, For how long ago
 	opList      = "list"
 	opAdvance   = "advance" // For
+	opEdge      = "edge"    // N-th next moment at which a verdict changes; Flags: b a microsecond before it
 	opJump      = "jump"    // For: of the wall clock alone
 	opReopen    = "reopen"  // Flags: c crash
 )

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -77,7 +78,7 @@ func (p *player) step(op Op) (answer string, err error) {
 		opPush: p.push, opPop: p.pop, opAck: p.ack, opExtend: p.extend, opRelease: p.release, opSeek: p.seek,
 		opConfigure: p.configure, opDelQueue: p.deleteQueue, opDelGroup: p.deleteGroup, opSubscribe: p.subscribe,
 		opRedrive: p.redrive, opPurge: p.purge, opRead: p.read, opOffsets: p.offsets, opList: p.list,
-		opAdvance: p.advance, opJump: p.jump, opReopen: p.reopen, opCrash: p.crash,
+		opAdvance: p.advance, opEdge: p.edge, opJump: p.jump, opReopen: p.reopen, opCrash: p.crash,
 	}[op.Kind]
 	if do == nil {
 		return "", fmt.Errorf("unknown operation %q", op.Kind)
@@ -174,7 +175,7 @@ func describeMessage(m engine.MessageResult) string {
 
 // ack settles messages of an earlier delivery, or of none.
 func (p *player) ack(op Op) (string, error) {
-	h := p.handed(op.Back)
+	h := p.handed(op)
 	if h == nil {
 		return skip, nil
 	}
@@ -211,7 +212,7 @@ func (p *player) ackOf(op Op, h *handed, i int, letter rune) *engine.Ack {
 		a.Lease, a.Unfenced = "", true
 	case op.has("f"):
 		a.Lease = format.UUID{1, 2, 3}.String()
-		if other := p.handed(op.Back + 1); other != nil && other.lease != "" {
+		if other := p.handed(Op{Back: op.Back + 1}); other != nil && other.lease != "" {
 			a.Lease = other.lease
 		}
 	}
@@ -231,22 +232,45 @@ func (p *player) ackOf(op Op, h *handed, i int, letter rune) *engine.Ack {
 	return a
 }
 
-func (p *player) handed(back int) *handed {
-	if back < 0 || back >= len(p.delivered) {
-		return nil
+// handed is the delivery an operation means: the Back-th newest, or of those whose lease is live.
+func (p *player) handed(op Op) *handed {
+	back := op.Back
+	for _, h := range slices.Backward(p.delivered) {
+		if op.has("l") && !p.s.holdsAny(h) {
+			continue
+		}
+		if back == 0 {
+			return h
+		}
+		back--
 	}
-	return p.delivered[len(p.delivered)-1-back]
+	return nil
 }
 
-func (p *player) lease(back int) string {
-	if h := p.handed(back); h != nil && h.lease != "" {
+// holdsAny says that the lease of a delivery is live on some partition.
+func (s *state) holdsAny(h *handed) bool {
+	for _, claimed := range h.claims {
+		q := s.queue(format.DefaultTenant, claimed.Queue)
+		if q == nil || q.part(claimed.Partition) == nil || q.group(groupName(h.group)) == nil || h.lease == "" {
+			continue
+		}
+		c := q.group(groupName(h.group)).cursor(q.part(claimed.Partition))
+		if l := s.live(c); l != nil && l.text == h.lease {
+			return true
+		}
+	}
+	return false
+}
+
+func (p *player) lease(op Op) string {
+	if h := p.handed(op); h != nil && h.lease != "" {
 		return h.lease
 	}
 	return format.UUID{7, 7}.String()
 }
 
 func (p *player) extend(op Op) (string, error) {
-	ext := &engine.Extend{Lease: p.lease(op.Back), For: op.For}
+	ext := &engine.Extend{Lease: p.lease(op), For: op.For}
 	res, died, err := p.do(ext)
 	if err != nil || died {
 		return "died", err
@@ -264,8 +288,8 @@ func (p *player) extend(op Op) (string, error) {
 }
 
 func (p *player) release(op Op) (string, error) {
-	rel := &engine.Release{Lease: p.lease(op.Back)}
-	if h := p.handed(op.Back); h != nil && op.has("1") {
+	rel := &engine.Release{Lease: p.lease(op)}
+	if h := p.handed(op); h != nil && op.has("1") {
 		rel.Partition = h.claims[0].PartitionID
 	}
 	res, died, err := p.do(rel)

@@ -2,6 +2,8 @@ package enginetest
 
 import (
 	"fmt"
+	"slices"
+	"time"
 
 	"queen/engine"
 	"queen/engine/format"
@@ -113,6 +115,59 @@ func (p *player) settle() error {
 func (p *player) advance(op Op) (string, error) {
 	p.target.Clock.Advance(op.For)
 	return "", p.settle()
+}
+
+// edge moves time to a moment at which something ends, or a microsecond before it: that is where
+// verdicts change, and where a rule that is off by one shows.
+func (p *player) edge(op Op) (string, error) {
+	edges := p.s.edges()
+	if len(edges) == 0 {
+		return skip, nil
+	}
+	d := edges[op.N%len(edges)]
+	if op.has("b") && d > 1 {
+		d--
+	}
+	p.target.Clock.Advance(time.Duration(d) * time.Microsecond)
+	return fmt.Sprintf("%d us", d), p.settle()
+}
+
+// edges lists how far ahead, in microseconds, something ends: leases, back-offs, remembered acks,
+// delays and windows, dedup windows, retention. W is taken to run like T.
+func (s *state) edges() []int64 {
+	var out []int64
+	at := func(d int64) {
+		if d > 0 {
+			out = append(out, d)
+		}
+	}
+	for _, q := range s.queues {
+		o := &q.opts
+		for _, p := range q.parts {
+			if s.visible(p) < p.end() && p.revealed < p.end() {
+				at(int64(p.revealDue() - s.w))
+			}
+			for i := max(0, len(p.msgs)-8); i < len(p.msgs); i++ {
+				for _, n := range []int64{o.DedupWindowSeconds, o.DelayedProcessing, o.RetentionSeconds, o.CompletedRetentionSeconds, o.MaxWaitTimeSeconds} {
+					if n > 0 {
+						at(int64(p.msgs[i].rec.CreatedAt + seconds(n) - s.w))
+					}
+				}
+			}
+			for _, g := range q.groups {
+				c := g.cursor(p)
+				at(int64(c.backoff - s.t))
+				if c.lease != nil {
+					at(int64(c.lease.expiry - s.t))
+				}
+				if c.repeat != nil {
+					at(int64(c.repeat.until - s.t))
+				}
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 func (p *player) jump(op Op) (string, error) {

@@ -89,7 +89,7 @@ func (s *state) refresh(q *queue, exact bool) {
 			case from == to:
 				c.ready = 0
 			case c.ready == 0:
-				c.ready, c.exact, c.passed = s.tick(), exact, 0
+				c.ready, c.exact, c.passed = s.tick(), exact && g.walked, 0
 			}
 		}
 	}

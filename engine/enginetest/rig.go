@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"runtime"
-	"testing"
 	"time"
 
 	"queen/engine"
@@ -18,10 +17,17 @@ const epoch = 1_700_000_000_000_000
 // guard is how long, in real time, a call that must come back may take before its test fails.
 const guard = 20 * time.Second
 
+// tester is what the rules need of a *testing.T.
+type tester interface {
+	Helper()
+	Errorf(format string, args ...any)
+	Fatalf(format string, args ...any)
+}
+
 // rig is one engine under one fake clock, with the shorthand the rules are written in. Every method
 // fails the test by itself when a call that has to work does not.
 type rig struct {
-	t      *testing.T
+	t      tester
 	e      engine.Engine
 	clock  *clock.Fake
 	o      *Options

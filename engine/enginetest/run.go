@@ -3,6 +3,7 @@ package enginetest
 import (
 	"context"
 	"testing"
+	"time"
 
 	"queen/engine"
 	"queen/engine/clock"
@@ -33,15 +34,19 @@ func Run(t *testing.T, open func(t *testing.T, c *clock.Fake) engine.Engine, o O
 			if why := o.Skip[ru.name]; why != "" {
 				t.Skip(why)
 			}
-			ctx, cancel := context.WithTimeout(context.Background(), guard)
-			defer cancel()
 			fake := clock.NewFake(epoch)
-			e := open(t, fake)
-			ru.test(&rig{t: t, e: e, clock: fake, o: &o, ctx: ctx, caller: engine.Caller{Tenant: format.DefaultTenant}})
-			if err := e.Close(ctx); err != nil {
-				t.Errorf("Close: %v", err)
-			}
+			ru.run(t, open(t, fake), fake, &o, guard)
 		})
+	}
+}
+
+// run carries the rule out on an engine and closes it. No call takes longer than limit in real time.
+func (ru *rule) run(t tester, e engine.Engine, c *clock.Fake, o *Options, limit time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	ru.test(&rig{t: t, e: e, clock: c, o: o, ctx: ctx, caller: engine.Caller{Tenant: format.DefaultTenant}})
+	if err := e.Close(ctx); err != nil {
+		t.Errorf("Close: %v", err)
 	}
 }
 

@@ -46,6 +46,7 @@ func (s *state) seekAll(q *queue, op *engine.SetOffset) engine.Result {
 	g := s.register(q, groupName(op.Group), engine.Start{})
 	g.start, g.seq, g.cursors = engine.Start{Kind: format.StartNew}, s.tick(), map[*part]*cursor{}
 	if op.To.ByTime && op.To.Time <= s.w {
+		g.walked = false
 		g.start = engine.Start{Kind: format.StartFrom, From: op.To.Time}
 	}
 	s.refresh(q, false)

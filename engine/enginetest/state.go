@@ -80,6 +80,10 @@ type group struct {
 	registered format.Wall
 	seq        uint64 // of the registration
 	cursors    map[*part]*cursor
+	// walked says that a pop of the group over the whole queue came back empty since the group was
+	// registered or moved: nothing is left of its first walk over the partitions, which has an order of
+	// its own.
+	walked bool
 }
 
 // cursor is one (partition, group).
