@@ -134,6 +134,8 @@ func (d *doCall) setOffset(i int, op *SetOffset) *Error {
 		reg := format.Register{Tenant: d.caller.Tenant, Queue: viewBytes(op.Queue), Group: viewBytes(group),
 			Start: format.StartNew, Reset: true}
 		switch {
+		case op.To.ByTime && op.To.Time > d.n.wall():
+			// Newer than all there is: the end (S-seek-2).
 		case op.To.ByTime:
 			reg.Start, reg.From = format.StartFrom, op.To.Time
 		case !op.To.End:

@@ -56,7 +56,7 @@ func (n *Node) resolveAck(c Caller, g *ackGroup, id string) (format.Offset, *Err
 	if u, isUUID := format.ParseUUID(id); isUUID {
 		if o, ok, err := n.offsetOfID(&part, start, u); err != nil {
 			return 0, errRead(err)
-		} else if ok && n.ownID(&part, o) {
+		} else if ok {
 			return o, nil
 		}
 	}
@@ -91,13 +91,6 @@ func (n *Node) resolveAck(c Caller, g *ackGroup, id string) (format.Offset, *Err
 		return 0, errOfCode(format.CodeUnresolvable)
 	}
 	return rec.Offset, nil
-}
-
-// ownID reports whether the message at o has no caller's id, so that its message id is its
-// transaction id.
-func (n *Node) ownID(part *partView, o format.Offset) bool {
-	rec, ok, err := n.recordAt(part, o, nil)
-	return err == nil && ok && !rec.HasCallerID
 }
 
 // scanForward looks for an id in [from, to), lowest offset first, within the scan's bounds.

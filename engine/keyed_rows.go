@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -16,7 +17,6 @@ type keyedRows struct {
 	live   *keyed.Overlay // written by the apply goroutine
 	view   atomic.Pointer[keyed.View]
 	failed error
-	key    []byte
 }
 
 func newKeyedRows(store *keyed.Store, at uint64) *keyedRows {
@@ -38,20 +38,20 @@ func familyOf(letter byte) keyed.Family {
 	panic(fmt.Sprintf("engine: unknown keyed family %q", letter))
 }
 
-func (k *keyedRows) full(family byte, key []byte) []byte {
-	k.key = append(append(k.key[:0], byte(familyOf(family))), key...)
-	return k.key
+// full is the store's key, in memory of its own: the overlay keeps it.
+func full(family byte, key []byte) []byte {
+	return append(append(make([]byte, 0, 1+len(key)), byte(familyOf(family))), key...)
 }
 
 // Put implements machine.KeyedSink. Rows are checked at the edge, so a refusal is our fault: it is
 // kept and ends the node at the next apply.
 func (k *keyedRows) Put(family byte, key, value []byte) {
-	k.failed = errors.Join(k.failed, k.live.Put(k.full(family, key), value))
+	k.failed = errors.Join(k.failed, k.live.Put(full(family, key), bytes.Clone(value)))
 }
 
 // Delete implements machine.KeyedSink.
 func (k *keyedRows) Delete(family byte, key []byte) {
-	k.failed = errors.Join(k.failed, k.live.Delete(k.full(family, key)))
+	k.failed = errors.Join(k.failed, k.live.Delete(full(family, key)))
 }
 
 // deadReason reads why a dead letter was filed. "" when none was given.

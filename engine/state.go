@@ -196,6 +196,12 @@ func (n *Node) queueByID(id format.QueueID) (queueName, bool) {
 	return queueName{q.Tenant, q.Name}, ok
 }
 
+// wall is the calendar time as the next entry would stamp it.
+func (n *Node) wall() format.Wall {
+	_, w := n.stamp.now()
+	return w
+}
+
 // ownsLease reports whether a lease is live and of the tenant; another tenant's looks like none.
 func (n *Node) ownsLease(t format.Tenant, lease format.UUID) bool {
 	n.state.RLock()

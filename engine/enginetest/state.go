@@ -80,9 +80,9 @@ type group struct {
 	registered format.Wall
 	seq        uint64 // of the registration
 	cursors    map[*part]*cursor
-	// walked says that a pop of the group over the whole queue came back empty since the group was
-	// registered or moved: nothing is left of its first walk over the partitions, which has an order of
-	// its own.
+	// walked says that the group has nothing left of a walk over the partitions that were there before
+	// it was registered or moved, which has an order of its own: it starts at the end, or a pop over the
+	// whole queue came back empty since.
 	walked bool
 }
 
@@ -233,7 +233,8 @@ func (s *state) register(q *queue, name string, start engine.Start) *group {
 	if name == format.QueueMode {
 		start = engine.Start{Kind: format.StartAll}
 	}
-	g := &group{name: name, start: start, registered: s.w, seq: s.tick(), cursors: map[*part]*cursor{}}
+	g := &group{name: name, start: start, registered: s.w, seq: s.tick(), cursors: map[*part]*cursor{},
+		walked: start.Kind == format.StartNew}
 	q.groups = append(q.groups, g)
 	return g
 }
