@@ -41,7 +41,7 @@ func Terminal(stream any) bool {
 
 // Complain prints an error on standard error: one line, or JSON.
 func (s Streams) Complain(err error, asJSON bool) {
-	if Silent(err) {
+	if err == nil || Silent(err) {
 		return
 	}
 	if asJSON {

@@ -210,7 +210,7 @@ func knownKeys(from source) []string {
 
 // nearest finds the known name with the smallest edit distance, if one is near enough to be a slip.
 func nearest(name string, known []string) (string, bool) {
-	best, distance := "", 1+max(2, len(name)/3)
+	best, distance := "", 1+min(max(2, len(name)/3), 5)
 	for _, k := range known {
 		if d := edits(strings.ToLower(name), strings.ToLower(k)); d < distance {
 			best, distance = k, d

@@ -176,5 +176,7 @@ func printDuration(d time.Duration) string {
 	if d != 0 && d%day == 0 {
 		return strconv.FormatInt(int64(d/day), 10) + "d"
 	}
-	return d.String()
+	s := d.String()
+	s = strings.Replace(s, "m0s", "m", 1)
+	return strings.Replace(s, "h0m", "h", 1)
 }

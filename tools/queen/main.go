@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"queen/tools/cli"
+	"queen/tools/client"
 )
 
 func main() { os.Exit(run(os.Args[1:], cli.Process())) }
@@ -36,6 +37,7 @@ func rootCommand(s cli.Streams) *cobra.Command {
 	root.SetErr(s.Err)
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(serveCommand(s), devCommand(s), versionCommand(s), configCommand(s))
+	root.AddCommand(client.Commands(s)...)
 	return root
 }
 

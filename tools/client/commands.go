@@ -1,0 +1,78 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"queen/tools/cli"
+)
+
+// defaultURL is where a node listens unless it is told otherwise.
+const defaultURL = "http://127.0.0.1:6632"
+
+// Commands are the client commands.
+func Commands(s cli.Streams) []*cobra.Command {
+	return []*cobra.Command{pushCommand(s), popCommand(s), ackCommand(s), fetchCommand(s), tailCommand(s), queueCommand(s)}
+}
+
+// session is what a client command has once its flags are parsed.
+type session struct {
+	cli.Streams
+	*api
+	ctx    context.Context
+	format string
+}
+
+// options are the flags of every client command.
+type options struct {
+	url, output string
+	// usual is the format on a pipe.
+	usual string
+}
+
+// command wires a client command: flags, output format, and an end by SIGINT.
+func command(s cli.Streams, cmd *cobra.Command, usual string, run func(*session, []string) error) *cobra.Command {
+	o := options{usual: usual}
+	node := s.Getenv("QUEEN_URL")
+	if node == "" {
+		node = defaultURL
+	}
+	cmd.Flags().StringVar(&o.url, "url", node, "the node's address; also QUEEN_URL")
+	cmd.Flags().StringVarP(&o.output, "output", "o", "", "table, json, ndjson or yaml; default: a table on a terminal, "+
+		usual+" elsewhere")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		format, err := cli.CheckFormat(o.output, o.usual, s.Out)
+		if err != nil {
+			return err
+		}
+		if u, err := url.Parse(o.url); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			return cli.Errorf(cli.Usage, "--url %s: want http://HOST:PORT", o.url)
+		}
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+		defer stop()
+		return run(&session{Streams: s, ctx: ctx, format: format,
+			api: &api{url: o.url, token: s.Getenv("QUEEN_TOKEN"), http: &http.Client{}}}, args)
+	}
+	return cmd
+}
+
+// printer prints rows in the session's format.
+func printer[R any](s *session, columns []cli.Column[R]) *cli.Printer[R] {
+	return cli.NewPrinter(s.Out, s.format, columns)
+}
+
+// itemsFailed is the exit of a call whose items failed: some of them, or all.
+func itemsFailed(failed, all int) error {
+	switch failed {
+	case 0:
+		return nil
+	case all:
+		return cli.Exit(cli.Server)
+	}
+	return cli.Exit(cli.Partly)
+}

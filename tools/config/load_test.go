@@ -1,0 +1,289 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+)
+
+// load runs Load as a command would: flags parsed from args, a file written from yaml when it is not empty.
+func load(t *testing.T, args, env []string, yaml string) (*Resolved, error) {
+	t.Helper()
+	fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	AddFlags(fs)
+	if yaml != "" {
+		path := filepath.Join(t.TempDir(), "queen.yaml")
+		if err := os.WriteFile(path, []byte(yaml), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		args = append(args, "--config", path)
+	}
+	if err := fs.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	return Load(Input{Flags: fs, Environ: env})
+}
+
+func (r *Resolved) value(t *testing.T, key string) Value {
+	t.Helper()
+	for _, v := range r.Values {
+		if v.Key == key {
+			return v
+		}
+	}
+	t.Fatalf("no value of %s", key)
+	return Value{}
+}
+
+// TestPrecedence takes every subset of the sources and expects the highest one of it to win, and to be named.
+func TestPrecedence(t *testing.T) {
+	for subset := range 8 {
+		var args, env []string
+		yaml := ""
+		want, source := "127.0.0.1:6632", "default"
+		if subset&1 != 0 {
+			yaml, want, source = "http: 127.0.0.1:1\n", "127.0.0.1:1", "file "
+		}
+		if subset&2 != 0 {
+			env, want, source = []string{"QUEEN_HTTP=127.0.0.1:2"}, "127.0.0.1:2", "environment QUEEN_HTTP"
+		}
+		if subset&4 != 0 {
+			args, want, source = []string{"--http", "127.0.0.1:3"}, "127.0.0.1:3", "flag --http"
+		}
+		r, err := load(t, args, env, yaml)
+		if err != nil {
+			t.Fatalf("subset %d: %v", subset, err)
+		}
+		if r.Config.HTTP != want {
+			t.Errorf("subset %d: http is %s, want %s", subset, r.Config.HTTP, want)
+		}
+		v := r.value(t, "http")
+		if v.Text != want || !strings.HasPrefix(v.Source, source) || v.Changed != (subset != 0) {
+			t.Errorf("subset %d: got %+v, want %s from %s", subset, v, want, source)
+		}
+	}
+}
+
+// TestDefaults checks that every default parses, reads back as it is written, and passes the checks.
+func TestDefaults(t *testing.T) {
+	r, err := Load(Input{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range r.Values {
+		if def := byKey(v.Key).def; v.Text != def {
+			t.Errorf("%s: default %q reads back as %q", v.Key, def, v.Text)
+		}
+	}
+	// Every field belongs to a row: a field without one could never be set.
+	fields := map[any]bool{}
+	for i := range settings {
+		if settings[i].bind == nil {
+			continue
+		}
+		v := reflect.ValueOf(settings[i].bind(&r.Config))
+		to := v.FieldByName("to").Pointer()
+		if fields[to] {
+			t.Errorf("%s fills a field of another row", settings[i].key)
+		}
+		fields[to] = true
+	}
+	if n := reflect.TypeOf(r.Config).NumField(); len(fields) != n {
+		t.Errorf("%d rows fill %d fields", len(fields), n)
+	}
+}
+
+// TestRefused goes through what stops a boot; each line must name the setting, its place and the way out.
+func TestRefused(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		args, env []string
+		yaml      string
+		want      []string
+	}{
+		{"unknown environment name", nil, []string{"QUEEN_HTP=127.0.0.1:1"}, "",
+			[]string{"environment: there is no setting QUEEN_HTP: did you mean QUEEN_HTTP?"}},
+		{"unknown environment name, near nothing", nil, []string{"QUEEN_XYZZYXYZZY=1"}, "",
+			[]string{"there is no setting QUEEN_XYZZYXYZZY"}},
+		{"unknown key", nil, nil, "log.level: info\nlog:\n  fromat: json\n",
+			[]string{"queen.yaml:3: there is no setting log.fromat: did you mean log.format?"}},
+		{"key twice", nil, nil, "log.level: info\nlog:\n  level: warn\n", []string{"queen.yaml:3: log.level is there twice"}},
+		{"key of no file", nil, nil, "failpoint: a:1:kill\n", []string{"there is no setting failpoint"}},
+		{"file in file", nil, nil, "config: other.yaml\n", []string{"there is no setting config"}},
+		{"no mapping", nil, nil, "- a\n- b\n", []string{"queen.yaml:1: want settings as key: value"}},
+		{"broken YAML", nil, nil, "http: [\n", []string{"queen.yaml: yaml:"}},
+		{"deep nesting", nil, nil, strings.Repeat("{a: ", 12) + "1" + strings.Repeat("}", 12),
+			[]string{"nested too deeply"}},
+		{"no file", []string{"--config", "/nonexistent/q.yaml"}, nil, "", []string{"/nonexistent/q.yaml"}},
+		{"bool", nil, []string{"QUEEN_INSECURE=yes"}, "",
+			[]string{`insecure (environment QUEEN_INSECURE): want true or false, not "yes"`}},
+		{"duration without a unit", []string{"--drain-timeout", "5"}, nil, "",
+			[]string{`drain.timeout (flag --drain-timeout): want a duration with its unit`}},
+		{"size", []string{"--segment-bytes", "64XB"}, nil, "", []string{"segment.bytes", "want a size"}},
+		{"size too large", []string{"--segment-bytes", "9999999999GiB"}, nil, "", []string{"want a size"}},
+		{"negative size", []string{"--segment-bytes", "-1"}, nil, "", []string{"want a size"}},
+		{"percent", []string{"--disk-high", "101"}, nil, "", []string{"want a whole number from 1 to 100"}},
+		{"address", []string{"--http", "6632"}, nil, "", []string{"want host:port"}},
+		{"port", []string{"--http", "127.0.0.1:65536"}, nil, "", []string{"want a number from 0 to 65535"}},
+		{"two problems", []string{"--http", "x", "--disk-high", "x"}, nil, "", []string{"http (flag", "disk.high (flag"}},
+		{"gates crossed", []string{"--disk-high", "50", "--disk-low", "60"}, nil, "", []string{"disk.low: 60 is above"}},
+
+		{"frontend not built", []string{"--frontends", "http,kafka"}, nil, "",
+			[]string{"the kafka frontend is not built yet"}},
+		{"unknown frontend", []string{"--frontends", "http,ftp"}, nil, "", []string{`there is no frontend "ftp"`}},
+		{"frontend twice", []string{"--frontends", "http,http"}, nil, "", []string{"http is there twice"}},
+		{"no frontend", []string{"--frontends", ""}, nil, "", []string{"at least one"}},
+		{"setting not built", []string{"--kafka", "127.0.0.1:9999"}, nil, "",
+			[]string{"kafka (flag --kafka): the Kafka frontend is not built yet"}},
+		{"setting not built, file", nil, nil, "jwt:\n  secret: hunter2\n",
+			[]string{"jwt.secret (file ", "authentication by tokens is not built yet"}},
+		{"setting not built, environment", nil, []string{"QUEEN_PEERS=1=a:1"}, "",
+			[]string{"peers (environment QUEEN_PEERS): replication is not built yet"}},
+		{"upstream name of a missing part", nil, []string{"JWT_ENABLED=true"}, "",
+			[]string{"environment JWT_ENABLED: authentication by tokens is not built yet"}},
+		{"upstream name of a missing part, by prefix", nil, []string{"QUEEN_KV_MAX_VALUE_BYTES=1"}, "",
+			[]string{"environment QUEEN_KV_MAX_VALUE_BYTES: the key-value store is not built yet"}},
+		{"encryption key", nil, []string{"QUEEN_ENCRYPTION_KEY=aa"}, "", []string{"encryption at rest is not built yet"}},
+		{"upstream value", nil, []string{"RETENTION_INTERVAL=5s"}, "",
+			[]string{`environment RETENTION_INTERVAL: want a number of milliseconds, not "5s"`}},
+
+		{"reachable", []string{"--http", "0.0.0.0:6632"}, nil, "", []string{"0.0.0.0:6632", "--insecure"}},
+		{"reachable by the environment", nil, []string{"QUEEN_BIND_ADDR=0.0.0.0"}, "", []string{"--insecure"}},
+		{"reachable wildcard", []string{"--http", ":6632"}, nil, "", []string{"--insecure"}},
+		{"reachable name", []string{"--http", "example.org:1"}, nil, "", []string{"--insecure"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := load(t, c.args, c.env, c.yaml)
+			if err == nil {
+				t.Fatal("nothing was refused")
+			}
+			for _, w := range c.want {
+				if !strings.Contains(err.Error(), w) {
+					t.Errorf("%q does not say %q", err, w)
+				}
+			}
+			if strings.Contains(err.Error(), "hunter2") {
+				t.Errorf("%q tells a secret", err)
+			}
+		})
+	}
+}
+
+// TestTaken goes through what is accepted, with the settings it leads to.
+func TestTaken(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		args, env []string
+		yaml      string
+		key, want string
+		warnings  int
+	}{
+		{"strict bool flag", []string{"--insecure"}, nil, "", "insecure", "true", 0},
+		{"insecure opens", []string{"--http", "0.0.0.0:1", "--insecure"}, nil, "", "http", "0.0.0.0:1", 0},
+		{"insecure opens by the environment", nil, []string{"QUEEN_HTTP=0.0.0.0:1", "QUEEN_INSECURE=true"}, "",
+			"http", "0.0.0.0:1", 0},
+		{"other loopback", []string{"--http", "127.9.9.9:1"}, nil, "", "http", "127.9.9.9:1", 0},
+		{"IPv6 loopback", []string{"--http", "[::1]:1"}, nil, "", "http", "[::1]:1", 0},
+		{"localhost", []string{"--http", "localhost:1"}, nil, "", "http", "localhost:1", 0},
+		{"nested file", nil, nil, "http:\n  max:\n    body: 1MiB\n", "http.max.body", "1MiB", 0},
+		{"flat file", nil, nil, "http: 127.0.0.1:9\nhttp.max.body: 1048576\n", "http.max.body", "1MiB", 0},
+		{"list in file", nil, nil, "frontends: [http]\n", "frontends", "http", 0},
+		{"empty file", nil, nil, "# nothing\n", "http", "127.0.0.1:6632", 0},
+		{"days", []string{"--partition-cleanup", "-1d"}, nil, "", "partition.cleanup", "-1d", 0},
+		{"decimal size", []string{"--tail-bytes", "1GB"}, nil, "", "tail.bytes", "1000000000", 0},
+		{"whole hours", []string{"--checkpoint-every", "90m"}, nil, "", "checkpoint.every", "1h30m", 0},
+		{"ten minutes", []string{"--checkpoint-every", "600s"}, nil, "", "checkpoint.every", "10m", 0},
+		{"twenty hours", []string{"--checkpoint-every", "20h"}, nil, "", "checkpoint.every", "20h", 0},
+		{"empty value is absent", nil, []string{"QUEEN_HTTP="}, "", "http", "127.0.0.1:6632", 0},
+		{"client names", nil, []string{"QUEEN_URL=http://x:1", "QUEEN_TOKEN=t"}, "", "http", "127.0.0.1:6632", 0},
+		{"Kubernetes service", nil, []string{"QUEEN_PORT=tcp://10.0.0.1:6632", "QUEEN_SERVICE_HOST=10.0.0.1",
+			"QUEEN_PORT_6632_TCP_ADDR=10.0.0.1", "QUEEN_HEADLESS_SERVICE_PORT_HTTP=1"}, "", "http", "127.0.0.1:6632", 0},
+		{"failpoint", nil, []string{"QUEEN_FAILPOINT=a:1:kill"}, "", "failpoint", "a:1:kill", 0},
+		{"missing part at its default", nil, []string{"JWT_ENABLED=false", "QUEEN_KAFKA_EMBEDDED=false"}, "",
+			"http", "127.0.0.1:6632", 0},
+
+		{"upstream port and host", nil, []string{"PORT=7000", "QUEEN_BIND_ADDR=127.0.0.2"}, "", "http", "127.0.0.2:7000", 2},
+		{"upstream IPv6 host", nil, []string{"QUEEN_BIND_ADDR=::1"}, "", "http", "[::1]:6632", 1},
+		{"own name before upstream's", nil, []string{"PORT=7000", "QUEEN_HTTP=127.0.0.1:8000"}, "",
+			"http", "127.0.0.1:8000", 1},
+		{"upstream milliseconds", nil, []string{"RETENTION_INTERVAL=1500"}, "", "retention.every", "1.5s", 1},
+		{"upstream days", nil, []string{"PARTITION_CLEANUP_DAYS=7"}, "", "partition.cleanup", "7d", 1},
+		{"upstream bytes", nil, []string{"QUEEN_MAX_BODY_BYTES=2097152"}, "", "http.max.body", "2MiB", 1},
+		{"upstream mode", nil, []string{"DEFAULT_SUBSCRIPTION_MODE=all"}, "", "subscription.default", "all", 1},
+		{"upstream log level", nil, []string{"LOG_LEVEL=TRACE"}, "", "log.level", "debug", 1},
+		{"upstream JSON logs", nil, []string{"QUEEN_LOG_JSON=true"}, "", "log.format", "json", 1},
+		{"upstream name without meaning", nil, []string{"QUEEN_RAFT_GROUPS=4"}, "", "http", "127.0.0.1:6632", 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r, err := load(t, c.args, c.env, c.yaml)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if v := r.value(t, c.key); v.Text != c.want {
+				t.Errorf("%s is %q, want %q", c.key, v.Text, c.want)
+			}
+			if len(r.Warnings) != c.warnings {
+				t.Errorf("%d warnings, want %d: %q", len(r.Warnings), c.warnings, r.Warnings)
+			}
+		})
+	}
+}
+
+// TestUpstreamTable checks the table itself: every row leads somewhere, and what it translates to is accepted.
+func TestUpstreamTable(t *testing.T) {
+	for _, u := range upstream {
+		n := 0
+		for _, set := range []bool{u.key != "", u.feature != "", u.note != ""} {
+			if set {
+				n++
+			}
+		}
+		if n != 1 {
+			t.Errorf("%s: want exactly one of key, feature and note", u.name)
+		}
+		if u.key != "" && (byKey(u.key) == nil || u.convert == nil) {
+			t.Errorf("%s leads to the unknown setting %s", u.name, u.key)
+		}
+	}
+	seen := map[string]bool{}
+	for i := range settings {
+		if s := &settings[i]; seen[s.key] || (s.bind == nil) == (s.feature == "") {
+			t.Errorf("%s is there twice, or is neither built nor of a missing part", s.key)
+		}
+		seen[settings[i].key] = true
+	}
+}
+
+func TestNearest(t *testing.T) {
+	for _, c := range []struct{ name, want string }{
+		{"http", "http"}, {"htpp", "http"}, {"log.fromat", "log.format"}, {"logformat", "log.format"}, {"zzzzzzzzz", ""},
+		{strings.Repeat("x", 1000), ""},
+	} {
+		if got, _ := nearest(c.name, knownKeys(fromFile)); got != c.want {
+			t.Errorf("nearest to %.20s is %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+// FuzzFile: no file makes the parser panic, and what it takes are known keys.
+func FuzzFile(f *testing.F) {
+	for _, seed := range []string{"", "http: 127.0.0.1:1", "a: &a [*a]", "? {a: b}\n: c", "log: {level: [1, {a: b}]}", "\x00",
+		"jwt:\n  secret: !!binary aGk=", "<<: {http: x}", "1: 2", "- a"} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		l, err := parseFile("f", data)
+		if err != nil {
+			return
+		}
+		for key := range l {
+			if byKey(key) == nil {
+				t.Errorf("took the unknown key %q", key)
+			}
+		}
+	})
+}
