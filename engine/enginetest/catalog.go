@@ -185,7 +185,7 @@ func (s *state) deleteGroup(t format.Tenant, name, queue string, all, keep bool)
 		}
 		n += g.touchedCursors()
 		if keep {
-			g.cursors = map[*part]*cursor{}
+			g.cursors, g.walked = map[*part]*cursor{}, false
 		} else {
 			q.groups = slices.DeleteFunc(q.groups, func(o *group) bool { return o == g })
 		}
@@ -207,7 +207,7 @@ func (g *group) touchedCursors() (n uint64) {
 func (s *state) setSubscription(t format.Tenant, name string, from format.Wall) (n uint64) {
 	for _, q := range s.queues {
 		if g := q.group(name); q.tenant == t && g != nil {
-			g.start = engine.Start{Kind: format.StartFrom, From: from}
+			g.start, g.walked = engine.Start{Kind: format.StartFrom, From: from}, false
 			n++
 			s.refresh(q, false)
 		}

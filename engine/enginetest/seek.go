@@ -44,10 +44,9 @@ func (s *state) seek(t format.Tenant, op *engine.SetOffset) engine.Result {
 // that come later. A time that is still to come means the end (S-seek-2).
 func (s *state) seekAll(q *queue, op *engine.SetOffset) engine.Result {
 	g := s.register(q, groupName(op.Group), engine.Start{})
-	g.start, g.seq, g.cursors = engine.Start{Kind: format.StartNew}, s.tick(), map[*part]*cursor{}
+	g.start, g.seq, g.cursors, g.walked = engine.Start{Kind: format.StartNew}, s.tick(), map[*part]*cursor{}, true
 	if op.To.ByTime && op.To.Time <= s.w {
-		g.walked = false
-		g.start = engine.Start{Kind: format.StartFrom, From: op.To.Time}
+		g.start, g.walked = engine.Start{Kind: format.StartFrom, From: op.To.Time}, false
 	}
 	s.refresh(q, false)
 	return engine.Result{Rows: uint64(len(q.parts))}
