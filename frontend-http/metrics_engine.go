@@ -148,13 +148,13 @@ func (s scrape) stats(st engine.Stats) {
 	s.commits(&st.CommitMicros)
 }
 
-// commits turns powers of two of microseconds into buckets: count i is of those below 2^(i+1).
+// commits turns powers of two of microseconds into buckets: count i is of those of i bits, so below 2^i.
 func (s scrape) commits(h *engine.Histogram) {
 	buckets, total := map[float64]uint64{}, uint64(0)
 	for i, n := range h.Counts {
 		total += n
-		if i >= 4 && i <= 24 { // 32 us to 34 s
-			buckets[float64(uint64(2)<<i)/1e6] = total
+		if i >= 5 && i <= 25 { // 32 us to 34 s
+			buckets[float64(uint64(1)<<i)/1e6] = total
 		}
 	}
 	s.ch <- prometheus.MustNewConstHistogram(s.descs["queen_raft_commit_duration_seconds"], total,
