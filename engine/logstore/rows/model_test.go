@@ -1,0 +1,422 @@
+package rows
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"queen/engine/format"
+	"queen/engine/vfs"
+)
+
+// model is what an index must answer: the frames ever stored, in order of number, and nothing clever.
+type model struct {
+	rng     *rand.Rand
+	frames  map[format.RaftGroup][]frame
+	newest  map[format.PartitionID]uint64
+	next    map[format.PartitionID]format.Offset
+	closed  uint32 // segments up to here
+	segment uint32
+	pos     uint32
+	w       format.Wall
+	big     bool // make frames that files split
+}
+
+// frame is a row with the number it has; gone when its segment was reclaimed without a copy.
+type frame struct {
+	Row
+	gone bool
+}
+
+func newModel(seed uint64) *model {
+	return &model{
+		rng: rand.New(rand.NewPCG(seed, 1)), frames: map[format.RaftGroup][]frame{}, segment: 1,
+		newest: map[format.PartitionID]uint64{}, next: map[format.PartitionID]format.Offset{},
+	}
+}
+
+func (m *model) partition() format.PartitionID {
+	// A few busy partitions and many quiet ones, in two raft groups.
+	n := m.rng.IntN(4)
+	if m.rng.IntN(3) == 0 {
+		n = m.rng.IntN(200)
+	}
+	return format.PartitionID((1+n/2)*64 + 1 + n%2)
+}
+
+// append makes the next frame.
+func (m *model) append() Row {
+	pid := m.partition()
+	g := pid.RaftGroup()
+	m.w += format.Wall(m.rng.IntN(1000))
+	m.pos += 8 * uint32(1+m.rng.IntN(100))
+	count := uint32(1 + m.rng.IntN(5))
+	if m.big && m.rng.IntN(50) == 0 {
+		count = uint32(1 + m.rng.IntN(3*format.RowSpanMax))
+	}
+	r := Row{
+		Partition: pid, Base: m.next[pid], Number: uint64(len(m.frames[g]) + 1), Prev: m.newest[pid], W: m.w,
+		Index: format.Index(m.pos), First: 3, Segment: m.segment, Pos: m.pos, Off: uint32(m.rng.IntN(9000)),
+		Len: uint32(m.rng.IntN(9000)), Count: count, Kept: count, Flags: Native,
+	}
+	if m.rng.IntN(5) == 0 {
+		r.Refused = make([]byte, (count+7)/8)
+		for i := range count {
+			if i > 0 && m.rng.IntN(2) == 0 {
+				r.Refused[i/8] |= 1 << (i % 8)
+				r.Kept--
+			}
+		}
+		r.Flags |= Partial
+	}
+	m.frames[g] = append(m.frames[g], frame{Row: r})
+	m.newest[pid], m.next[pid] = r.Number, r.End()
+	return r
+}
+
+// at is the frame of pid that holds offset o, or the first one above it.
+func (m *model) at(pid format.PartitionID, o format.Offset, newest uint64) *frame {
+	frames := m.frames[pid.RaftGroup()]
+	for i := range frames {
+		if f := &frames[i]; f.Partition == pid && !f.gone && f.End() > o && f.Number <= newest {
+			return f
+		}
+	}
+	return nil
+}
+
+// message tells which message of the frame has offset o.
+func message(r *Row, o format.Offset) (i uint32) {
+	for at := r.Base; ; i++ {
+		if r.IsRefused(i) {
+			continue
+		}
+		if at == o {
+			return i
+		}
+		at++
+	}
+}
+
+// same checks that row leads offset o to the message that the model says.
+func same(row *Row, f *frame, o format.Offset) error {
+	want := [...]any{f.Segment, f.Pos, f.Off, f.Len, f.W, f.Partition, f.Flags, message(&f.Row, o)}
+	got := [...]any{row.Segment, row.Pos, row.Off, row.Len, row.W, row.Partition, row.Flags, message(row, o)}
+	if got != want || o < row.Base || o >= row.End() {
+		return fmt.Errorf("partition %d offset %d: %v of %+v, want %v", f.Partition, o, got, *row, want)
+	}
+	return nil
+}
+
+// check compares an At and a Range of a random partition.
+func (m *model) check(x map[format.RaftGroup]*Index) error {
+	pid := m.partition()
+	end := m.next[pid]
+	from := format.Offset(m.rng.Uint64N(uint64(end) + 2))
+	to := from + format.Offset(m.rng.IntN(20))
+	newest := m.newest[pid]
+	index := x[pid.RaftGroup()]
+	row, ok, err := index.At(pid, from, newest)
+	if err != nil {
+		return err
+	}
+	want := m.at(pid, from, newest)
+	if ok != (want != nil) {
+		return fmt.Errorf("At(%d, %d): %v %+v, want %+v", pid, from, ok, row, want)
+	}
+	if ok {
+		if err := same(&row, want, max(from, want.Base)); err != nil {
+			return fmt.Errorf("At(%d, %d): %w", pid, from, err)
+		}
+	}
+	found, err := index.Range(pid, from, to, newest)
+	if err != nil {
+		return err
+	}
+	at := from
+	for i := range found {
+		r := &found[i]
+		if r.End() <= at || r.Base >= to {
+			return fmt.Errorf("Range(%d, %d, %d): row %d..%d after %d", pid, from, to, r.Base, r.End(), at)
+		}
+		for o := max(at, r.Base); o < min(to, r.End()); o++ {
+			f := m.at(pid, o, newest)
+			if f == nil {
+				return fmt.Errorf("Range(%d, %d, %d): offset %d does not exist", pid, from, to, o)
+			}
+			if err := same(r, f, o); err != nil {
+				return fmt.Errorf("Range: %w", err)
+			}
+		}
+		if err := m.nothing(pid, at, min(to, r.Base), newest); err != nil {
+			return err
+		}
+		at = r.End()
+	}
+	return m.nothing(pid, at, to, newest)
+}
+
+// nothing checks that no offset of [from, to) exists.
+func (m *model) nothing(pid format.PartitionID, from, to format.Offset, newest uint64) error {
+	if f := m.at(pid, from, newest); from < to && f != nil && f.Base < to {
+		return fmt.Errorf("partition %d: no row for offset %d", pid, max(from, f.Base))
+	}
+	return nil
+}
+
+// harness runs the model beside an index on a file system.
+type harness struct {
+	*model
+	fs   vfs.FS
+	runs *Runs
+	x    map[format.RaftGroup]*Index
+	bulk uint32
+}
+
+func (h *harness) options() Options {
+	closed := []uint32{}
+	for n := uint32(1); n <= h.closed; n++ {
+		if h.needed(n) {
+			closed = append(closed, n)
+		}
+	}
+	return Options{FS: h.fs, Dir: "/index", Fanout: 3, CacheBytes: 64 << 10, Closed: closed}
+}
+
+// needed reports whether segment n still holds frames.
+func (h *harness) needed(n uint32) bool { return h.live(format.SegmentID(n)) }
+
+func (h *harness) live(s format.SegmentID) bool {
+	for _, frames := range h.frames {
+		for i := range frames {
+			if frames[i].Segment == uint32(s) && !frames[i].gone {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// open opens the index and adds what is not in files, as a restart does.
+func (h *harness) open() (err error) {
+	if h.runs, err = Open(h.options()); err != nil {
+		return err
+	}
+	if lost := h.runs.Lost(); len(lost) > 0 {
+		return fmt.Errorf("lost: %v", lost)
+	}
+	h.x = map[format.RaftGroup]*Index{1: h.runs.Index(1), 2: h.runs.Index(2)}
+	for g, frames := range h.frames {
+		var rows []Row
+		for i := range frames {
+			if frames[i].Segment > h.closed && frames[i].Segment < 1<<31 {
+				r := frames[i].Row
+				r.Prev = 77 // nobody knows
+				rows = append(rows, r)
+			}
+		}
+		h.x[g].Recover(rows)
+	}
+	return nil
+}
+
+func (h *harness) add(n int) {
+	for range n {
+		r := h.append()
+		h.x[r.Partition.RaftGroup()].Add([]Row{r})
+	}
+}
+
+func (h *harness) close() error {
+	if h.rng.IntN(6) == 0 {
+		h.segment++ // a segment without a frame
+		h.pos = 0
+		return h.close()
+	}
+	for n := h.closed + 1; n <= h.segment; n++ {
+		if err := h.runs.Close(n); err != nil {
+			return err
+		}
+		h.closed = n
+	}
+	h.segment++
+	h.pos = 0
+	return nil
+}
+
+// relocate moves half of the frames of a few closed segments to a bulk segment; the others are gone.
+func (h *harness) relocate() error {
+	if h.closed < 3 {
+		return nil
+	}
+	low := 1 + h.rng.Uint32N(h.closed)
+	var gone []format.SegmentID
+	for n := low; n <= h.closed && n < low+3; n++ {
+		gone = append(gone, format.SegmentID(n))
+	}
+	h.bulk++
+	to := format.BulkBit | format.SegmentID(h.bulk)
+	var moved []Row
+	for _, g := range []format.RaftGroup{1, 2} {
+		frames := h.frames[g]
+		for i := range frames {
+			f := &frames[i]
+			if f.gone || !slices.Contains(gone, format.SegmentID(f.Segment)) {
+				continue
+			}
+			if h.rng.IntN(2) == 0 {
+				f.gone = true
+				continue
+			}
+			f.Segment, f.Pos, f.Off = uint32(to), 8*h.rng.Uint32N(1000), 0
+			moved = append(moved, f.Row)
+		}
+	}
+	h.rng.Shuffle(len(moved), func(i, j int) { moved[i], moved[j] = moved[j], moved[i] })
+	if err := h.runs.ReplaceSegments(gone, moved); err != nil {
+		return err
+	}
+	return h.runs.Forget(h.live)
+}
+
+// rebuild makes a range that one run covers again, from the frames.
+func (h *harness) rebuild() error {
+	l := h.runs.acquire()
+	defer l.release()
+	if len(l.runs) == 0 {
+		return nil
+	}
+	r := l.runs[h.rng.IntN(len(l.runs))]
+	b, err := h.runs.Rebuild(r.first, r.last)
+	if err != nil {
+		return err
+	}
+	for _, s := range r.census.segments {
+		var rows []Row
+		err := h.runs.Walk(s, func(row *Row) error {
+			if row.From == 0 { // once per frame
+				n := h.numberOf(row)
+				f := h.frames[row.Partition.RaftGroup()][n-1].Row
+				if inRun(l, r, &f) {
+					rows = append(rows, f)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		if err := b.Add(rows); err != nil {
+			return err
+		}
+	}
+	return b.Finish()
+}
+
+func (h *harness) numberOf(row *Row) uint64 {
+	frames := h.frames[row.Partition.RaftGroup()]
+	return frames[slices.IndexFunc(frames, func(f frame) bool {
+		return f.Partition == row.Partition && f.Base <= row.Base && row.Base < f.End()
+	})].Number
+}
+
+// inRun reports whether the frame's number is one of the run's.
+func inRun(l *list, r *run, f *Row) bool {
+	n, ok := r.census.of(f.Partition.RaftGroup())
+	return ok && n.lo <= f.Number && f.Number < n.hi
+}
+
+func (h *harness) step() error {
+	switch k := h.rng.IntN(100); {
+	case k < 60:
+		h.add(1 + h.rng.IntN(40))
+		return nil
+	case k < 75:
+		return h.close()
+	case k < 90:
+		_, err := h.runs.Merge()
+		return err
+	case k < 93:
+		return h.relocate()
+	case k < 96:
+		return h.rebuild()
+	default:
+		h.runs.Shut()
+		return h.open()
+	}
+}
+
+// TestModel: random appends, closes, merges, relocations, rebuilds and restarts answer as a plain list
+// of frames does.
+func TestModel(t *testing.T) {
+	for seed := range uint64(12) {
+		h := newHarness(t, vfs.NewMem(), seed)
+		for i := range 400 {
+			if err := h.step(); err != nil {
+				t.Fatalf("seed %d step %d: %v", seed, i, err)
+			}
+			for range 6 {
+				if err := h.check(h.x); err != nil {
+					t.Fatalf("seed %d step %d: %v", seed, i, err)
+				}
+			}
+			h.checkCensus(t)
+		}
+		h.runs.Shut()
+	}
+}
+
+func newHarness(t *testing.T, fs vfs.FS, seed uint64) *harness {
+	t.Helper()
+	if err := vfs.MkdirAllSync(fs, "/index"); err != nil {
+		t.Fatal(err)
+	}
+	h := &harness{model: newModel(seed), fs: fs}
+	h.big = seed%3 == 0
+	if err := h.open(); err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// checkCensus checks that every segment that rows name is in their run's census.
+func (h *harness) checkCensus(t *testing.T) {
+	t.Helper()
+	l := h.runs.acquire()
+	defer l.release()
+	if h.rng.IntN(10) > 0 {
+		return
+	}
+	for _, r := range l.runs {
+		next := h.runs.source(r)
+		var f format.Row
+		for {
+			ok, err := next(&f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !ok {
+				break
+			}
+			if !slices.Contains(r.census.segments, f.Segment) {
+				t.Fatalf("%s: a row in segment %d, census %v", r.file.Name, f.Segment, r.census.segments)
+			}
+		}
+	}
+}
+
+// TestAhead: a row number that was not added yet is an error, not an empty answer.
+func TestAhead(t *testing.T) {
+	x := New(1)
+	m := newModel(1)
+	r := m.append()
+	x.Add([]Row{r})
+	if _, err := x.Range(r.Partition, 0, 1, 2); !errors.Is(err, ErrAhead) {
+		t.Fatal(err)
+	}
+	if _, _, err := x.At(r.Partition, 0, 2); !errors.Is(err, ErrAhead) {
+		t.Fatal(err)
+	}
+}
