@@ -42,7 +42,8 @@ func (s *Store) encodeFooter(g *segment) []byte {
 	return out
 }
 
-// readFooter reads the footer of a segment. nil without an error means that there is none of this life of the file.
+// readFooter reads the footer of a segment. No trailer and no error means that there is none of this life of the file; a trailer
+// with a *CorruptionError that the rest does not fit it.
 func readFooter(f vfs.File, head *format.SegmentHead) (*format.FooterTrailer, []format.FooterGroup, error) {
 	block := make([]byte, format.BlockSize)
 	size := int64(head.Size)
@@ -54,7 +55,7 @@ func readFooter(f vfs.File, head *format.SegmentHead) (*format.FooterTrailer, []
 		return nil, nil, nil
 	}
 	if int64(t.End)+int64(t.Size()) > size {
-		return nil, nil, corrupt(f.Name(), size-format.BlockSize, "footer of %d bytes behind %d", t.Size(), t.End)
+		return &t, nil, corrupt(f.Name(), size-format.BlockSize, "footer of %d bytes behind %d", t.Size(), t.End)
 	}
 	at := size - format.BlockSize - int64(t.DirectorySize())
 	directory := make([]byte, t.DirectorySize())
@@ -63,7 +64,7 @@ func readFooter(f vfs.File, head *format.SegmentHead) (*format.FooterTrailer, []
 	}
 	groups, _, err := t.ParseDirectory(directory)
 	if err != nil {
-		return nil, nil, corrupt(f.Name(), at, "%w", err)
+		return &t, nil, corrupt(f.Name(), at, "%w", err)
 	}
 	return &t, groups, nil
 }

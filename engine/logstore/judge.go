@@ -21,6 +21,9 @@ func (l *loader) judgeEnd(g *segment, k *walker, h *format.ExtentHead, why error
 	if b.Sequence > 0 && b.Segment == g.head.Segment && b.Extent >= k.next {
 		return corrupt(g.name, k.pos, "extent %d was durable by the beacon: %w", k.next, why)
 	}
+	if l.counted >= k.next {
+		return corrupt(g.name, k.pos, "extent %d was durable by the footer: %w", k.next, why)
+	}
 	later, found, err := laterExtent(g, k.w, k.pos, g.size(), k.next)
 	if err != nil {
 		return fmt.Errorf("logstore: read %s: %w", g.name, err)

@@ -47,6 +47,8 @@ type loader struct {
 	beacon format.Beacon
 	pool   []string // names of files of the pool
 	tail   *segment // goes on being written; nil if a new one is begun
+	// counted is how many extents of the tail a torn footer counts.
+	counted uint32
 }
 
 func (l *loader) load() error {
@@ -214,14 +216,18 @@ func (l *loader) readFooters() error {
 		}
 		t, groups, err := readFooter(f, &g.head)
 		s.handles.unpin(g)
+		last := i == len(s.segments)-1
 		switch {
+		case err != nil && t != nil && last:
+			// A seal that a crash tore. The segment goes on; that its extents were durable is known nevertheless.
+			l.counted = t.LastExtent
 		case err != nil:
 			return err
 		case t != nil:
 			if err := g.takeFooter(t, groups); err != nil {
 				return corrupt(g.name, g.size()-format.BlockSize, "%w", err)
 			}
-		case i < len(s.segments)-1:
+		case !last:
 			return corrupt(g.name, g.size()-format.BlockSize, "no footer, though segment %d was begun after it", g.seq()+1)
 		}
 	}
