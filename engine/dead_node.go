@@ -98,7 +98,7 @@ func (n *Node) pinned(part *partView, o format.Offset) (Record, bool, error) {
 	found := false
 	reader := frameReader{n: n}
 	s := span{pid: part.id, from: o, to: o + 1, newest: part.newest}
-	_, err := reader.read(s, maxReadBytes, func(rec *Record) bool {
+	_, err := reader.read(s, maxReadBytes, false, func(rec *Record) bool {
 		out, found = *rec, true
 		return false
 	})

@@ -67,7 +67,7 @@ func (d *rendering) claim(cl *format.Claim) error {
 	first := len(d.messages)
 	lease := !d.answer.result.Lease.IsZero()
 	ids := deliveredClaim{partition: cl.Partition, group: d.call.group}
-	next, err := d.reader.read(s, d.left, func(rec *Record) bool {
+	next, err := d.reader.read(s, d.left, first > 0, func(rec *Record) bool {
 		d.left -= int64(len(rec.Payload))
 		d.messages = append(d.messages, Delivered{Record: *rec, Claim: at})
 		if lease {
@@ -79,8 +79,15 @@ func (d *rendering) claim(cl *format.Claim) error {
 		d.messages = d.messages[:first]
 		return err
 	}
+	if next < cl.End {
+		d.left = 0 // the answer is full: what comes after is handed back
+	}
 	if len(d.messages) == first {
-		d.skip(cl, max(next, part.start))
+		if next < cl.End {
+			d.handBack(cl) // it has something, for which the answer has no room
+		} else {
+			d.skip(cl, max(next, part.start))
+		}
 		return nil
 	}
 	last := d.messages[len(d.messages)-1].Offset

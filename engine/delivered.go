@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/zeebo/xxh3"
@@ -86,9 +87,10 @@ func (d *delivered) dropLocked(lease format.UUID) {
 	}
 }
 
-// find looks an id up in what the lease handed out for a partition. used holds offsets already
-// named by this call: an id that stands twice resolves to the lowest offset not yet named.
-func (d *delivered) find(t format.Tenant, lease format.UUID, pid format.PartitionID, id string, used func(format.Offset) bool) (format.Offset, bool) {
+// find looks an id up in what the lease handed out for a partition. An id that stands there more than
+// once resolves to the lowest offset that is open (at or above the cursor) and not yet named by this
+// call, else to the lowest; open is asked only then.
+func (d *delivered) find(t format.Tenant, lease format.UUID, pid format.PartitionID, id string, open func(format.Offset) bool) (format.Offset, bool) {
 	h := hashDelivered(id)
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -97,22 +99,28 @@ func (d *delivered) find(t format.Tenant, lease format.UUID, pid format.Partitio
 		return 0, false
 	}
 	for i := range l.claims {
-		c := &l.claims[i]
-		if c.partition != pid {
-			continue
+		if c := &l.claims[i]; c.partition == pid {
+			return c.find(h, open)
 		}
-		// Acks usually come in delivery order, so the search starts at the first id not yet named.
-		for k := range c.ids {
-			if c.ids[k] != h {
-				continue
-			}
-			if o := c.offset(k); !used(o) {
-				return o, true
-			}
-		}
-		return 0, false
 	}
 	return 0, false
+}
+
+func (c *deliveredClaim) find(h xxh3.Uint128, open func(format.Offset) bool) (format.Offset, bool) {
+	first := slices.Index(c.ids, h)
+	if first < 0 {
+		return 0, false
+	}
+	again := slices.Index(c.ids[first+1:], h)
+	if again < 0 {
+		return c.offset(first), true
+	}
+	for k := first; k < len(c.ids); k++ {
+		if c.ids[k] == h && open(c.offset(k)) {
+			return c.offset(k), true
+		}
+	}
+	return c.offset(first), true
 }
 
 func (c *deliveredClaim) offset(k int) format.Offset {

@@ -42,7 +42,8 @@ func (c *popCall) findEvidence(res *format.PopResult) *Error {
 // cursor (engine design section 7).
 func (n *Node) resolveAck(c Caller, g *ackGroup, id string) (format.Offset, *Error) {
 	used := func(o format.Offset) bool { return g.named[o] }
-	if o, ok := n.delivered.find(c.Tenant, g.lease, g.partition, id, used); ok {
+	open := func(o format.Offset) bool { return !used(o) && o >= n.cursorAt(c, g) }
+	if o, ok := n.delivered.find(c.Tenant, g.lease, g.partition, id, open); ok {
 		return o, nil
 	}
 	part, ok := n.partByID(c.Tenant, g.partition)
@@ -65,7 +66,7 @@ func (n *Node) resolveAck(c Caller, g *ackGroup, id string) (format.Offset, *Err
 		return 0, errOfCode(format.CodeNotLeased)
 	}
 	if held.lease != g.lease {
-		if o, ok := n.delivered.find(c.Tenant, held.lease, g.partition, id, used); ok {
+		if o, ok := n.delivered.find(c.Tenant, held.lease, g.partition, id, open); ok {
 			return o, nil
 		}
 	}
@@ -93,12 +94,21 @@ func (n *Node) resolveAck(c Caller, g *ackGroup, id string) (format.Offset, *Err
 	return rec.Offset, nil
 }
 
+// cursorAt is the next offset to deliver of an ack's group, 0 when it has no cursor.
+func (n *Node) cursorAt(c Caller, g *ackGroup) format.Offset {
+	part, ok := n.partByID(c.Tenant, g.partition)
+	if !ok {
+		return 0
+	}
+	return n.cursorOf(&part, g.group).next
+}
+
 // scanForward looks for an id in [from, to), lowest offset first, within the scan's bounds.
 func (n *Node) scanForward(part *partView, from, to format.Offset, id string, used func(format.Offset) bool) (format.Offset, bool, error) {
 	var hit format.Offset
 	found := false
 	reader := frameReader{n: n}
-	_, err := reader.read(part.span(from, to), maxReadBytes, func(rec *Record) bool {
+	_, err := reader.read(part.span(from, to), maxReadBytes, false, func(rec *Record) bool {
 		if rec.TransactionID == id && !used(rec.Offset) {
 			hit, found = rec.Offset, true
 		}

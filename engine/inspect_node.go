@@ -156,7 +156,7 @@ func (in inspector) Messages(ctx context.Context, who Caller, f MessageFilter) (
 					from = part.next - browseRecent
 				}
 				reader := frameReader{n: in.n}
-				if _, err := reader.read(part.span(from, part.next), maxReadBytes, func(rec *Record) bool {
+				if _, err := reader.read(part.span(from, part.next), maxReadBytes, false, func(rec *Record) bool {
 					if rec.CreatedAt >= f.From && rec.CreatedAt < to {
 						hits = append(hits, hit{part, *rec})
 					}

@@ -125,7 +125,7 @@ func (p *player) judgePop(req *engine.PopRequest, d *engine.Delivery, h *handed)
 	if got == nil || len(got.claims) != len(d.Claims) {
 		return fmt.Errorf("pop: %d partitions claimed, which is more than the budgets allow", len(d.Claims))
 	}
-	if left := len(cands) - len(chosen); left > 0 && !gone && len(chosen) < l.partitions && l.batch > 0 && l.bytes > 0 {
+	if left := p.fitting(cands, chosen, l.bytes); left > 0 && !gone && len(chosen) < l.partitions && l.batch > 0 {
 		if again := s.clone(); again.pop(p.caller.Tenant, req) != nil {
 			return fmt.Errorf("pop: %d partitions claimed of %d allowed, and %d claimable ones left", len(chosen), l.partitions, left)
 		}
@@ -149,6 +149,23 @@ func (p *player) judgePop(req *engine.PopRequest, d *engine.Delivery, h *handed)
 		return fmt.Errorf("pop: %d messages delivered, want %d", len(h.messages), at)
 	}
 	return nil
+}
+
+// fitting counts the claimable partitions that were not chosen although their first message has room
+// in what is left of the byte budget; 0 when one has none, since that one may have been next and ends
+// the answer.
+func (p *player) fitting(cands, chosen []candidate, bytes int64) (n int) {
+	for _, c := range cands {
+		from, to := p.s.span(c.g, c.p)
+		if slices.ContainsFunc(chosen, func(x candidate) bool { return x.p == c.p }) || from == to {
+			continue
+		}
+		if int64(len(c.p.msgs[from].rec.Payload)) > bytes {
+			return 0
+		}
+		n++
+	}
+	return n
 }
 
 // adoptSpent looks which of the partitions whose head maxDeliveries ends were looked at by a pop that
