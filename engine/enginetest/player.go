@@ -26,8 +26,10 @@ type player struct {
 	stamp     stamp
 	delivered []*handed // newest last
 	ids       map[format.UUID]bool
-	pushed    int // numbers payloads
-	armed     int // the next call dies at this write; 0 is none
+	pushed    int  // numbers payloads
+	armed     int  // the next operation dies at this write; 0 is none
+	hit       bool // the storage was told so
+	died      bool // a call of this operation died
 }
 
 // handed is a delivery as the player remembers it.
@@ -83,9 +85,13 @@ func (p *player) step(op Op) (answer string, err error) {
 	if do == nil {
 		return "", fmt.Errorf("unknown operation %q", op.Kind)
 	}
-	armed := p.armed > 0 && op.Kind != opCrash
+	doomed := p.armed > 0
+	if doomed && !slices.Contains(visible, op.Kind) {
+		p.armed = 0
+	}
+	p.died = false
 	answer, err = do(op)
-	if err == nil && armed && p.armed > 0 {
+	if err == nil && doomed && !p.died {
 		err = p.survived()
 	}
 	if answer == skip {
@@ -101,7 +107,7 @@ func (p *player) do(ops ...engine.Op) (res []engine.Result, died bool, err error
 	defer cancel()
 	p.arm()
 	res, err = p.e.Do(ctx, p.caller, engine.Batch{Ops: ops})
-	if err != nil && p.armed > 0 {
+	if err != nil && p.hit {
 		after := p.s.clone()
 		after.do(p.caller, ops)
 		return nil, true, p.settleCrash(after)

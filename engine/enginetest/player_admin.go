@@ -69,7 +69,7 @@ func (p *player) configure(op Op) (string, error) {
 		}
 		return q, err
 	}
-	if err != nil && p.armed > 0 {
+	if err != nil && p.hit {
 		after := p.s.clone()
 		_, _ = apply(after) // these options are never refused
 		return "died", p.settleCrash(after)
@@ -90,7 +90,7 @@ func (p *player) configure(op Op) (string, error) {
 func (p *player) catalog(change func(engine.Catalog) (any, error), model func(*state) any) (string, error) {
 	p.arm()
 	got, err := change(p.e.Catalog())
-	if err != nil && p.armed > 0 {
+	if err != nil && p.hit {
 		after := p.s.clone()
 		model(after)
 		return "died", p.settleCrash(after)
@@ -256,7 +256,7 @@ func (p *player) pushCopy(move *engine.Redrive, d *engine.DeadLetter) error {
 		add.Partition = move.Partition
 	}
 	armed := p.armed
-	p.armed = 0
+	p.armed = 0 // the redrive is what may die
 	res, _, err := p.do(add)
 	p.armed = armed
 	if err != nil {

@@ -185,10 +185,10 @@ func (p *player) reopen(op Op) (string, error) {
 	if err := p.restart(op.has("c")); err != nil {
 		return "", err
 	}
-	return "", p.audit()
+	return "", p.consistent()
 }
 
-// restart reopens and takes note that W starts at the wall clock if that is later.
+// restart opens the engine again. W then starts at the wall clock if that is later.
 func (p *player) restart(crash bool) error {
 	if crash {
 		p.cov.Crashes++
@@ -200,41 +200,60 @@ func (p *player) restart(crash bool) error {
 		return fmt.Errorf("the engine did not open again")
 	}
 	p.stamp.restart(p.target.Clock)
-	return p.settle()
-}
-
-// arm makes the next call die in the middle, when a crash operation asked for it.
-func (p *player) arm() {
-	if p.armed > 0 && p.target.Arm != nil {
-		p.target.Arm(p.armed)
+	if err := p.probe(); err != nil {
+		return err
 	}
+	if p.target.Settle != nil {
+		p.target.Settle(p.e)
+	}
+	return nil
 }
 
-// survived ends an armed operation that was answered: its answer has to outlive the crash.
-func (p *player) survived() error {
-	p.armed = 0
-	if err := p.restart(true); err != nil {
+// consistent holds everything the engine shows against the model.
+func (p *player) consistent() error {
+	if err := p.syncStarts(); err != nil {
 		return err
 	}
 	return p.audit()
 }
 
-// settleCrash finds out whether a call that died was carried out: what the engine shows after the
-// restart has to be the state before it or the state after it, whole.
-func (p *player) settleCrash(after *state) error {
-	p.armed = 0
-	p.cov.CrashedUnknown++
-	before := p.s
+// visible operations change what an audit sees if they change anything: of them it can be told after
+// a crash whether they were carried out. Others are followed by the crash, not hit by it.
+var visible = []string{opPush, opAck, opRelease, opRedrive, opConfigure, opDelQueue, opPurge}
+
+// arm makes the call to come die in the middle, when a crash operation asked for it.
+func (p *player) arm() {
+	if p.armed > 0 {
+		p.target.Arm(p.armed)
+		p.armed, p.hit = 0, true
+	}
+}
+
+// survived ends an armed operation that was answered: its answer has to outlive the crash.
+func (p *player) survived() error {
+	p.armed, p.hit = 0, false
 	if err := p.restart(true); err != nil {
 		return err
 	}
-	asBefore := p.audit()
+	return p.consistent()
+}
+
+// settleCrash finds out whether a call that died was carried out: what the engine shows after the
+// restart has to be the state before it or the state after it, whole.
+func (p *player) settleCrash(after *state) error {
+	p.hit, p.died = false, true
+	p.cov.CrashedUnknown++
+	if err := p.restart(true); err != nil {
+		return err
+	}
+	before := p.s
+	asBefore := p.consistent()
 	if asBefore == nil {
 		return nil
 	}
 	p.s = after
 	p.s.advance(before.t, before.w)
-	if asAfter := p.audit(); asAfter != nil {
+	if asAfter := p.consistent(); asAfter != nil {
 		return fmt.Errorf("after a crash in the middle of a call: not as before it (%w), nor as after it (%w)", asBefore, asAfter)
 	}
 	p.cov.Applied++
