@@ -124,6 +124,12 @@ type deletedQueue struct {
 	Pending uint64 `json:"pending"`
 }
 
+var deletedColumns = []cli.Column[deletedQueue]{
+	{Head: "queue", Cell: func(r deletedQueue) string { return r.Queue }},
+	{Head: "deleted", Cell: func(r deletedQueue) string { return strconv.FormatBool(r.Deleted) }},
+	{Head: "pending", Cell: func(r deletedQueue) string { return strconv.FormatUint(r.Pending, 10) }},
+}
+
 func queueDeleteCommand(s cli.Streams) *cobra.Command {
 	cmd := &cobra.Command{Use: "delete QUEUE", Short: "Delete a queue with its messages, cursors and dead letters",
 		Args: cobra.ExactArgs(1)}
@@ -138,14 +144,12 @@ func (s *session) deleteQueue(name string, yes, dryRun bool) error {
 	at := "/api/v1/resources/queues/" + url.PathEscape(name)
 	var depth struct{ Pending uint64 }
 	_, err := s.call(s.ctx, request{method: http.MethodGet, path: at + "/depth"}, &depth)
-	if status(err) == http.StatusNotFound {
-		return cli.Errorf(cli.Nothing, "there is no queue %s", name)
-	}
-	if err != nil {
+	exists := status(err) != http.StatusNotFound
+	if err != nil && exists {
 		return err
 	}
 	row := deletedQueue{Queue: name, Pending: depth.Pending, DryRun: dryRun}
-	if !dryRun {
+	if exists && !dryRun {
 		if err := s.confirm(name, depth.Pending, yes); err != nil {
 			return err
 		}
@@ -154,11 +158,10 @@ func (s *session) deleteQueue(name string, yes, dryRun bool) error {
 		}
 		row.Queue = name
 	}
-	return printer(s, []cli.Column[deletedQueue]{
-		{Head: "queue", Cell: func(r deletedQueue) string { return r.Queue }},
-		{Head: "deleted", Cell: func(r deletedQueue) string { return strconv.FormatBool(r.Deleted) }},
-		{Head: "pending", Cell: func(r deletedQueue) string { return strconv.FormatUint(r.Pending, 10) }},
-	}).One(row)
+	if err := printer(s, deletedColumns).One(row); err != nil || exists {
+		return err
+	}
+	return cli.Exit(cli.Nothing)
 }
 
 // confirm asks for the queue's name on a terminal. Without one, only --yes will do.

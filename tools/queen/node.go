@@ -64,7 +64,6 @@ func startNode(c *config.Config, log *slog.Logger) (*node, error) {
 		_ = n.stop(context.Background())
 		return nil, err
 	}
-	log.Info("ready", "frontend", "http", "addr", n.ready.HTTP)
 	return n, nil
 }
 

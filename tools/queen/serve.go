@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
@@ -36,7 +37,7 @@ the outcome.`,
 // serve runs a node until a signal or a frontend's end. greet, when set, is called once it is ready.
 func serve(s cli.Streams, r *config.Resolved, greet func(*node)) error {
 	c := &r.Config
-	log := newLogger(s, c)
+	log := newLogger(s, c, c.LogLevel)
 	for _, w := range r.Warnings {
 		log.Warn(w)
 	}
@@ -53,6 +54,8 @@ func serve(s cli.Streams, r *config.Resolved, greet func(*node)) error {
 	if err != nil {
 		return err
 	}
+	// Whoever waits for this line waits at every log level.
+	newLogger(s, c, slog.LevelInfo).Info("ready", "frontend", "http", "addr", n.ready.HTTP)
 	if greet != nil {
 		greet(n)
 	}

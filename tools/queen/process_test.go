@@ -1,0 +1,241 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"queen/engine/invariants"
+)
+
+// popped is what these tests read of a pop.
+type popped struct {
+	Messages []struct {
+		TransactionID, PartitionID, LeaseID, Partition string
+		Offset                                         uint64
+		DeliveryAttempt                                int
+	}
+}
+
+func items(from, to int) any {
+	var list []map[string]any
+	for i := from; i < to; i++ {
+		list = append(list, map[string]any{"queue": "q", "partition": "p", "transactionId": fmt.Sprintf("t%d", i), "payload": i})
+	}
+	return map[string]any{"items": list}
+}
+
+// TestKilledBetweenCalls kills a node with -9 after a push, after a pop and after an ack. What was acknowledged is there
+// each time: the messages in order, the cursor where the ack left it, the lease still held by its worker.
+func TestKilledBetweenCalls(t *testing.T) {
+	dir := t.TempDir()
+	n := runNode(t, dir, nil)
+	n.must(201, "POST", "/api/v1/push", items(0, 5), nil)
+	n.kill()
+
+	n = runNode(t, dir, nil)
+	var first popped
+	n.must(200, "GET", "/api/v1/pop/queue/q?consumerGroup=g&subscriptionMode=all&batch=3&leaseSeconds=600", nil, &first)
+	if len(first.Messages) != 3 || first.Messages[0].TransactionID != "t0" || first.Messages[0].DeliveryAttempt != 1 {
+		t.Fatalf("after the first kill: %+v", first)
+	}
+	n.kill()
+
+	n = runNode(t, dir, nil)
+	if status, body := n.call("GET", "/api/v1/pop/queue/q?consumerGroup=g", nil); status != 204 {
+		t.Fatalf("the lease was forgotten: %d %s", status, body)
+	}
+	var verdicts []struct {
+		Success bool
+		Error   *string
+	}
+	ack := map[string]any{"consumerGroup": "g", "acknowledgments": []any{map[string]any{
+		"transactionId": "t2", "partitionId": first.Messages[2].PartitionID, "leaseId": first.Messages[2].LeaseID}}}
+	n.must(200, "POST", "/api/v1/ack/batch", ack, &verdicts)
+	if len(verdicts) != 1 || !verdicts[0].Success {
+		t.Fatalf("the lease of before the kill was refused: %+v", verdicts)
+	}
+	n.kill()
+
+	n = runNode(t, dir, nil)
+	var rest popped
+	n.must(200, "GET", "/api/v1/pop/queue/q?consumerGroup=g", nil, &rest)
+	if len(rest.Messages) != 2 || rest.Messages[0].TransactionID != "t3" || rest.Messages[0].Offset != 3 {
+		t.Fatalf("after the ack and the third kill: %+v", rest)
+	}
+	var again []struct{ Status string }
+	n.must(201, "POST", "/api/v1/push", items(4, 6), &again)
+	if again[0].Status != "duplicate" || again[1].Status != "queued" {
+		t.Fatalf("the dedup window was forgotten: %+v", again)
+	}
+	if code := n.stop(syscall.SIGTERM); code != 0 {
+		t.Fatalf("SIGTERM: exit %d", code)
+	}
+}
+
+// TestKilledAtFailpoints runs the node into every named failpoint in turn, with segments so small that they fill, and
+// then checks with an unarmed node that nothing acknowledged is missing and that no message is there twice.
+func TestKilledAtFailpoints(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a node per failpoint")
+	}
+	reached := 0
+	for _, name := range invariants.Failpoints() {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			small := []string{"--segment-bytes", "1MiB", "--checkpoint-bytes", "1MiB", "--checkpoint-every", "1s"}
+			p := launch(t, []string{"QUEEN_FAILPOINT=" + name + ":1:kill"}, append([]string{"serve", "--data", dir,
+				"--http", "127.0.0.1:0"}, small...)...)
+			acknowledged := 0
+			if p.url != "" {
+				acknowledged = pushUntilKilled(p, 40)
+			}
+			select {
+			case <-p.exited:
+				reached++
+			default:
+				p.kill() // this load does not pass the point; then it is a kill like any other
+			}
+			n := runNode(t, dir, nil, small...)
+			checkAll(n, acknowledged)
+		})
+	}
+	t.Logf("%d of %d failpoints ended the node", reached, len(invariants.Failpoints()))
+	if reached == 0 {
+		t.Error("no failpoint ended a node: nothing was tested")
+	}
+}
+
+// filler makes a message of 64 KiB.
+var filler = strings.Repeat("x", 64<<10)
+
+// pushUntilKilled pushes messages one by one and returns how many were acknowledged.
+func pushUntilKilled(p *process, n int) int {
+	for i := range n {
+		status, _ := p.call("POST", "/api/v1/push", map[string]any{"items": []any{map[string]any{
+			"queue": "q", "partition": "p", "transactionId": fmt.Sprintf("t%d", i), "payload": filler}}})
+		if status != 201 {
+			return i
+		}
+	}
+	return n
+}
+
+// checkAll reads the partition from its start: all acknowledged messages in order, and at most one more, whose answer
+// was lost.
+func checkAll(n *process, acknowledged int) {
+	n.t.Helper()
+	next := 0
+	for {
+		var answer struct {
+			Entries []struct {
+				Error   string
+				Records []struct {
+					Offset        int
+					TransactionID string
+				}
+			}
+		}
+		n.must(200, "POST", "/api/v1/fetch", map[string]any{"entries": []any{
+			map[string]any{"queue": "q", "partition": "p", "offset": next}}}, &answer)
+		records := answer.Entries[0].Records
+		if len(records) == 0 {
+			break
+		}
+		for _, r := range records {
+			if r.Offset != next || r.TransactionID != fmt.Sprintf("t%d", next) {
+				n.t.Fatalf("offset %d holds %s at %d", next, r.TransactionID, r.Offset)
+			}
+			next++
+		}
+	}
+	if next < acknowledged || next > acknowledged+1 {
+		n.t.Fatalf("%d messages are there, %d were acknowledged", next, acknowledged)
+	}
+}
+
+// TestSecondProcess: a data directory belongs to one process, and the refusal says to which.
+func TestSecondProcess(t *testing.T) {
+	dir := t.TempDir()
+	n := runNode(t, dir, nil)
+	second := launch(t, nil, "serve", "--data", dir, "--http", "127.0.0.1:0")
+	if code := second.code(); code != 1 {
+		t.Errorf("exit %d, want 1", code)
+	}
+	if want := fmt.Sprintf("is in use: vfs: lock %s/LOCK: held by pid %d", dir, n.cmd.Process.Pid); !strings.Contains(second.log(), want) {
+		t.Errorf("%q does not say %q", second.log(), want)
+	}
+	n.must(201, "POST", "/api/v1/push", items(0, 1), nil)
+}
+
+// TestDrain: SIGTERM ends a parked pop with an empty answer and the process with 0, and takes the ready file away.
+func TestDrain(t *testing.T) {
+	n := runNode(t, t.TempDir(), nil)
+	var ready readyFile
+	data, err := os.ReadFile(n.readyFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(data, &ready); err != nil {
+		t.Fatal(err)
+	}
+	if "http://"+ready.HTTP != n.url || ready.PID != n.cmd.Process.Pid {
+		t.Errorf("the ready file says %+v, the node is %d at %s", ready, n.cmd.Process.Pid, n.url)
+	}
+	parked := make(chan int, 1)
+	go func() {
+		res, err := http.Get(n.url + "/api/v1/pop/queue/q?wait=true&timeout=60000")
+		if err != nil {
+			parked <- 0
+			return
+		}
+		res.Body.Close()
+		parked <- res.StatusCode
+	}()
+	n.untilParked(1)
+	if code := n.stop(syscall.SIGTERM); code != 0 {
+		t.Errorf("exit %d, want 0", code)
+	}
+	if status := <-parked; status != 204 {
+		t.Errorf("the parked pop was answered %d, want 204", status)
+	}
+	if _, err := os.Stat(n.readyFile); !os.IsNotExist(err) {
+		t.Errorf("the ready file is still there: %v", err)
+	}
+}
+
+// untilParked asks the node until so many requests wait in it.
+func (p *process) untilParked(n int) {
+	p.t.Helper()
+	for {
+		status, body := p.call("GET", "/metrics/prometheus", nil)
+		if status != 200 {
+			p.t.Fatalf("metrics: %d", status)
+		}
+		for line := range strings.Lines(string(body)) {
+			if strings.HasPrefix(line, "queen_longpoll_parked") && strings.HasSuffix(strings.TrimSpace(line), fmt.Sprintf(" %d", n)) {
+				return
+			}
+		}
+	}
+}
+
+// TestStaleReadyFile: a file of an earlier run is gone before the node can be ready, and the new one is whole.
+func TestStaleReadyFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ready.json")
+	if err := os.WriteFile(path, []byte("stale"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := launch(t, nil, "serve", "--data", "/dev/null/x", "--http", "127.0.0.1:0", "--ready-file", path)
+	if code := p.code(); code != 1 {
+		t.Errorf("exit %d, want 1", code)
+	}
+	if _, err := os.Stat(path); !os.IsNotExist(err) {
+		t.Errorf("the stale ready file is still there: %v", err)
+	}
+}
