@@ -50,17 +50,25 @@ func (c *call) messageHeaders() (hs []engine.Header, err error) {
 		if len(k) <= len(headerPrefix) || !strings.EqualFold(string(k[:len(headerPrefix)]), headerPrefix) {
 			continue
 		}
-		name, nameErr := url.PathUnescape(strings.ToLower(string(k[len(headerPrefix):])))
-		value, valueErr := url.PathUnescape(string(v))
+		h, err := unescapeHeader(string(k[len(headerPrefix):]), string(v))
 		switch {
-		case nameErr != nil || valueErr != nil || !utf8.ValidString(name):
-			return nil, badRequest("a Queen-H- header has an invalid percent-escape")
+		case err != nil:
+			return nil, err
 		case len(hs) == maxHeaders:
 			return nil, badRequest("more than 128 message headers")
 		}
-		hs = append(hs, engine.Header{Name: name, Value: []byte(value)})
+		hs = append(hs, h)
 	}
 	return hs, nil
+}
+
+func unescapeHeader(name, value string) (engine.Header, error) {
+	name, nameErr := url.PathUnescape(strings.ToLower(name))
+	value, valueErr := url.PathUnescape(value)
+	if nameErr != nil || valueErr != nil || !utf8.ValidString(name) {
+		return engine.Header{}, badRequest("a Queen-H- header has an invalid percent-escape or is not UTF-8")
+	}
+	return engine.Header{Name: name, Value: []byte(value)}, nil
 }
 
 // setMessageHeaders is the way back. Upper-case letters of a name are escaped too, so that they survive.
