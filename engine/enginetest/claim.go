@@ -163,7 +163,7 @@ func (s *state) take(qs []*queue, cands []candidate, r *engine.PopRequest, l *li
 		if len(out.claims) == l.partitions || l.batch <= 0 || l.bytes <= 0 {
 			break
 		}
-		if c, ok := s.claim(cand, r, l, out.lease); ok {
+		if c, ok := s.claim(cand, r, l, out.lease, len(out.claims) == 0); ok {
 			out.claims = append(out.claims, c)
 		}
 	}
@@ -177,9 +177,9 @@ func (s *state) take(qs []*queue, cands []candidate, r *engine.PopRequest, l *li
 	return out
 }
 
-// claim takes one partition: as much as the budgets allow, at least one message while there are bytes
-// left. A head that was handed out maxDeliveries times is filed instead and passed.
-func (s *state) claim(cand candidate, r *engine.PopRequest, l *limits, id format.UUID) (claim, bool) {
+// claim takes one partition: as much as the budgets allow, at least one message when it is the first of
+// the pop. A head that was handed out maxDeliveries times is filed instead and passed.
+func (s *state) claim(cand candidate, r *engine.PopRequest, l *limits, id format.UUID, first bool) (claim, bool) {
 	g, p := cand.g, cand.p
 	g.touch(p)
 	if s.spent(g, p) {
@@ -198,7 +198,7 @@ func (s *state) claim(cand candidate, r *engine.PopRequest, l *limits, id format
 			break
 		}
 		size := int64(len(p.msgs[o].rec.Payload))
-		if size > l.bytes && len(out.messages) > 0 {
+		if size > l.bytes && !(first && len(out.messages) == 0) {
 			l.bytes = 0
 			break
 		}

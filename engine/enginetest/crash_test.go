@@ -70,7 +70,7 @@ func openMortal(half bool) Target {
 // TestCallsWithoutAnAnswer: after a crash inside a call the oracle accepts the state before it and the
 // state after it, and goes on from the one it finds.
 func TestCallsWithoutAnAnswer(t *testing.T) {
-	cov := RandomTest(t, RandomOptions{Open: func() Target { return openMortal(false) }, Seed: 7, Ops: 6000, Crashes: 600})
+	cov := RandomTest(t, RandomOptions{Open: func() Target { return openMortal(false) }, Seed: 7, Ops: 3000, Crashes: 300})
 	if cov.Applied == 0 || cov.CrashedUnknown-cov.Applied == 0 {
 		t.Fatalf("%d calls without an answer, %d of them carried out: one side never occurred", cov.CrashedUnknown, cov.Applied)
 	}

@@ -125,7 +125,7 @@ func (p *player) judgePop(req *engine.PopRequest, d *engine.Delivery, h *handed)
 	if got == nil || len(got.claims) != len(d.Claims) {
 		return fmt.Errorf("pop: %d partitions claimed, which is more than the budgets allow", len(d.Claims))
 	}
-	if left := p.fitting(cands, chosen, l.bytes); left > 0 && !gone && len(chosen) < l.partitions && l.batch > 0 {
+	if left := p.fitting(cands, chosen, l.bytes); left > 0 && !gone && len(chosen) < l.partitions && l.batch > 0 && l.bytes > 0 {
 		if again := s.clone(); again.pop(p.caller.Tenant, req) != nil {
 			return fmt.Errorf("pop: %d partitions claimed of %d allowed, and %d claimable ones left", len(chosen), l.partitions, left)
 		}

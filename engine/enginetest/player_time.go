@@ -243,6 +243,7 @@ func (p *player) survived() error {
 func (p *player) settleCrash(after *state) error {
 	p.hit, p.died = false, true
 	p.cov.CrashedUnknown++
+	after.awaitIDs(p.s.seq)
 	if err := p.restart(true); err != nil {
 		return err
 	}
@@ -258,4 +259,15 @@ func (p *player) settleCrash(after *state) error {
 	}
 	p.cov.Applied++
 	return nil
+}
+
+// awaitIDs marks what was stored after a moment as having ids that the engine has not told yet.
+func (s *state) awaitIDs(since uint64) {
+	for _, q := range s.queues {
+		for _, p := range q.parts {
+			for i := range p.msgs {
+				p.msgs[i].pending = p.msgs[i].pending || p.msgs[i].seq > since
+			}
+		}
+	}
 }

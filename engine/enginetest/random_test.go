@@ -9,7 +9,7 @@ import (
 )
 
 var (
-	randomOps  = flag.Int("random.ops", 20_000, "operations of the model against itself")
+	randomOps  = flag.Int("random.ops", 12_000, "operations of the model against itself")
 	randomSeed = flag.Uint64("random.seed", 1, "seed of the first list")
 )
 
