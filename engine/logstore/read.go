@@ -17,16 +17,22 @@ const smallRead = 64 << 10
 // is verified if the range touches what it covers, which is an entry's head, commands and ids. Payload is guarded by the frames'
 // checksums, and those are the reader's to verify. ErrReclaimed: the segment is gone. ErrRange: the entry is shorter. A *CorruptionError: what is there is no entry.
 func (s *Store) ReadAt(pos EntryPos, off, n uint32, dst []byte) ([]byte, error) {
+	b, _, err := s.ReadIndexed(pos, off, n, dst)
+	return b, err
+}
+
+// ReadIndexed is ReadAt and tells the index of the entry as well, which its record holds.
+func (s *Store) ReadIndexed(pos EntryPos, off, n uint32, dst []byte) ([]byte, format.Index, error) {
 	g, end := s.readable(pos.Segment)
 	if g == nil {
-		return dst, fmt.Errorf("%w: %d", ErrReclaimed, pos.Segment)
+		return dst, 0, fmt.Errorf("%w: %d", ErrReclaimed, pos.Segment)
 	}
 	if int64(pos.Pos) >= end {
-		return dst, fmt.Errorf("%w: position %d of segment %d", ErrUnknown, pos.Pos, pos.Segment)
+		return dst, 0, fmt.Errorf("%w: position %d of segment %d", ErrUnknown, pos.Pos, pos.Segment)
 	}
 	r, err := s.openRecord(g, pos.Pos, end, off, n)
 	if err != nil {
-		return dst, err
+		return dst, 0, err
 	}
 	defer r.close()
 	total := r.entryBytes()
@@ -34,9 +40,10 @@ func (s *Store) ReadAt(pos EntryPos, off, n uint32, dst []byte) ([]byte, error) 
 		n = total - min(off, total)
 	}
 	if uint64(off)+uint64(n) > uint64(total) {
-		return dst, fmt.Errorf("%w: [%d,+%d) of %d bytes", ErrRange, off, n, total)
+		return dst, 0, fmt.Errorf("%w: [%d,+%d) of %d bytes", ErrRange, off, n, total)
 	}
-	return r.read(dst, r.prefix+off, n)
+	b, err := r.read(dst, r.prefix+off, n)
+	return b, r.head.Index, err
 }
 
 // AllBytes as the length of a read means up to the end.
