@@ -19,7 +19,7 @@ const (
 	Nothing = 4
 	// Findings: a check found something.
 	Findings = 5
-	// Partly: some items failed; the report says which.
+	// Partly: some or all items failed; the report on standard output says which.
 	Partly = 6
 	// OutcomeUnknown: the call may have been carried out. Sending it again with the same ids is safe.
 	OutcomeUnknown = 7

@@ -68,8 +68,7 @@ func ackCommand(s cli.Streams) *cobra.Command {
   queen pop orders --group billing | queen ack
   queen pop orders --group billing | queen ack --status failed --error "no such customer"
 
-Settling a message as completed settles all before it in its partition. Exits 6 when some were refused, 2 when all
-were.`}
+Settling a message as completed settles all before it in its partition. Exits 6 when any was refused.`}
 	f := cmd.Flags()
 	f.StringVarP(&a.group, "group", "g", "", "the consumer group; default: as in the input, else queue mode")
 	f.StringVar(&a.item.PartitionID, "partition-id", "", "partitionId of the message")
@@ -110,8 +109,10 @@ func (a *acker) run() error {
 		return err
 	case a.all == 0:
 		return cli.Exit(cli.Nothing)
+	case a.failed > 0:
+		return cli.Exit(cli.Partly)
 	}
-	return itemsFailed(a.failed, a.all)
+	return nil
 }
 
 // readAll settles what is on standard input. One call is of one group.

@@ -65,14 +65,3 @@ func command(s cli.Streams, cmd *cobra.Command, usual string, run func(*session,
 func printer[R any](s *session, columns []cli.Column[R]) *cli.Printer[R] {
 	return cli.NewPrinter(s.Out, s.format, columns)
 }
-
-// itemsFailed is the exit of a call whose items failed: some of them, or all.
-func itemsFailed(failed, all int) error {
-	switch failed {
-	case 0:
-		return nil
-	case all:
-		return cli.Exit(cli.Server)
-	}
-	return cli.Exit(cli.Partly)
-}

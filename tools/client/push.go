@@ -104,8 +104,10 @@ func (p *pusher) run(args []string) error {
 		return err
 	case p.all == 0:
 		return cli.Exit(cli.Nothing)
+	case p.failed > 0:
+		return cli.Exit(cli.Partly)
 	}
-	return itemsFailed(p.failed, p.all)
+	return nil
 }
 
 func (p *pusher) read(args []string) error {

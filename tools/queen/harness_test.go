@@ -32,6 +32,8 @@ type process struct {
 	url, readyFile string
 	cmd            *exec.Cmd
 	exited         chan struct{}
+	// stdout may be read once the process has ended.
+	stdout bytes.Buffer
 
 	mu     sync.Mutex
 	stderr strings.Builder
@@ -60,7 +62,7 @@ func launch(t testing.TB, env []string, args ...string) *process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.cmd.Stdout = io.Discard
+	p.cmd.Stdout = &p.stdout
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"errors"
+	"os/exec"
+	"strconv"
+	"syscall"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// TestScripts runs the transcripts of testdata/script: every command with its output and exit code, against a real
+// node. They know two commands of their own:
+//
+//	node              runs a node and sets QUEEN_URL, NODE_ADDR and NODE_DATA
+//	exits CODE CMD    runs queen and expects its exit code; stdout and stderr are those of the run
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"node":  nodeCommand(t),
+			"exits": exitsCommand,
+		},
+		RequireExplicitExec: true,
+	})
+}
+
+func nodeCommand(t *testing.T) func(*testscript.TestScript, bool, []string) {
+	return func(ts *testscript.TestScript, neg bool, args []string) {
+		if neg || len(args) > 0 {
+			ts.Fatalf("usage: node")
+		}
+		dir := ts.MkAbs("node-data")
+		n := runNode(t, dir, nil)
+		ts.Defer(func() { n.stop(syscall.SIGTERM) })
+		ts.Setenv("QUEEN_URL", n.url)
+		ts.Setenv("NODE_ADDR", n.url[len("http://"):])
+		ts.Setenv("NODE_DATA", dir)
+	}
+}
+
+// exitsCommand is exec with an exit code. A script writes what it wants of stdout and stderr after it.
+func exitsCommand(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE PROGRAM [ARG...]")
+	}
+	got := "0"
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) {
+			ts.Fatalf("%v", err)
+		}
+		got = strconv.Itoa(exit.ExitCode())
+	}
+	if got != args[0] {
+		ts.Fatalf("exit %s, want %s", got, args[0])
+	}
+}
