@@ -72,10 +72,7 @@ func (e *ackEncoder) add(op int, a *Ack) *Error {
 }
 
 func (e *ackEncoder) key(a *Ack) (ackKey, *Error) {
-	k := ackKey{partition: a.Partition, group: a.Group}
-	if k.group == "" {
-		k.group = format.QueueMode
-	}
+	k := ackKey{partition: a.Partition, group: groupName(a.Group)}
 	switch {
 	case a.Status < format.AckCompleted || a.Status > format.AckDLQ:
 		return k, &Error{Code: CodeBadStatus, Field: "status", Message: "bad_status: unknown ack status"}

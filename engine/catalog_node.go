@@ -89,6 +89,7 @@ func (c catalog) DeleteQueue(ctx context.Context, who Caller, queue string) (boo
 }
 
 func (c catalog) DeleteGroup(ctx context.Context, who Caller, group, queue string, all, keep bool) (uint64, error) {
+	group = groupName(group)
 	res, err := c.n.counted(ctx, func(b *format.CommandBuf) {
 		b.AddDelete(&format.Delete{What: format.DeleteGroup, Tenant: who.Tenant, Queue: viewBytes(queue), AllQueues: all,
 			Name: viewBytes(group), KeepRegistration: keep})
@@ -104,6 +105,7 @@ func (c catalog) DeleteGroup(ctx context.Context, who Caller, group, queue strin
 
 func (c catalog) SetSubscription(ctx context.Context, who Caller, group string, from format.Wall) (uint64, error) {
 	var queues []string
+	group = groupName(group)
 	c.each(who.Tenant, func(q *machine.Queue) {
 		if _, ok := c.n.state.m.GroupByName(q.ID, group); ok {
 			queues = append(queues, q.Name)

@@ -20,6 +20,13 @@ func (c *popCall) deliver(ctx context.Context, a *popAnswer) (*Delivery, error) 
 			d.handBack(&a.result.Claims[i])
 		}
 	}
+	if c.req.CommitOnDelivery {
+		if c.isGone() || ctx.Err() != nil {
+			c.handBackNow(a)
+			return nil, errGone
+		}
+		d.commit()
+	}
 	if err := d.settle(ctx); err != nil {
 		n.release(a.result.Lease, 0)
 		return nil, err
@@ -30,7 +37,7 @@ func (c *popCall) deliver(ctx context.Context, a *popAnswer) (*Delivery, error) 
 		}
 		return nil, nil
 	}
-	if c.isGone() || ctx.Err() != nil {
+	if !c.req.CommitOnDelivery && (c.isGone() || ctx.Err() != nil) {
 		c.handBackNow(a)
 		return nil, errGone
 	}
@@ -130,6 +137,18 @@ func (d *rendering) handBack(cl *format.Claim) {
 	}
 }
 
+// commit completes what was rendered, before the answer leaves: at most once (S-amo-1). The claim
+// itself was made under a lease, so that what did not fit, could not be read or met a caller that was
+// gone already is handed back instead of lost.
+func (d *rendering) commit() {
+	for i := range d.claims {
+		c := &d.claims[i]
+		c.Attempt = 1
+		d.commands().AddAck(&format.Ack{Partition: c.PartitionID, Group: viewBytes(d.call.group), Lease: d.answer.result.Lease,
+			Runs: []format.AckRun{{First: c.First, Count: uint32(c.Last - c.First + 1), Status: format.AckCompleted}}})
+	}
+}
+
 // settle makes the skips and trims durable before the answer leaves. With an unknown outcome there
 // is no answer.
 func (d *rendering) settle(ctx context.Context) *Error {
@@ -155,6 +174,9 @@ func (d *rendering) delivery() *Delivery {
 	n.counters.claims.Add(uint64(len(d.claims)))
 	n.counters.deliveredMessages.Add(uint64(len(d.messages)))
 	n.counters.deliveredBytes.Add(bytes)
+	if c.req.CommitOnDelivery {
+		lease = format.UUID{}
+	}
 	if !lease.IsZero() {
 		out.Lease = lease.String()
 		n.delivered.add(c.caller.Tenant, lease, d.ids)

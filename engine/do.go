@@ -119,10 +119,7 @@ func (d *doCall) release(i int, op *Release) *Error {
 
 // setOffset seeks: a whole group by a new registration, one partition by its cursor (S-seek-1).
 func (d *doCall) setOffset(i int, op *SetOffset) *Error {
-	group := op.Group
-	if group == "" {
-		group = format.QueueMode
-	}
+	group := groupName(op.Group)
 	other := op.Partition
 	if len(group) > len(other) {
 		other = group

@@ -40,6 +40,7 @@ func groupInfo(q *machine.Queue, g *machine.Group, lag *queueLag) GroupInfo {
 }
 
 func (c catalog) GroupPartitions(_ context.Context, who Caller, group, queue string, p Page) ([]GroupPartition, string, error) {
+	group = groupName(group)
 	after, limit, bad := p.parse(1000)
 	if bad != nil {
 		return nil, "", bad

@@ -39,8 +39,6 @@ type popCall struct {
 	until  int64         // mono deadline of the wait; 0 does not wait
 	gone   atomic.Bool
 	answer chan popAnswer
-	// kept are claims committed at hand-out in earlier rounds.
-	kept []format.Claim
 }
 
 // popAnswer is what the apply goroutine hands back; the zero value is an empty answer.
@@ -62,10 +60,7 @@ func (c *popCall) mayWait() bool { return c.until > c.n.cfg.Clock.Mono() && !c.i
 
 // newPop checks a request and resolves every default, so that apply finds all explicit.
 func (n *Node) newPop(c Caller, req PopRequest) (*popCall, *Error) {
-	call := &popCall{n: n, caller: c, req: req, group: req.Group, answer: make(chan popAnswer, 1)}
-	if call.group == "" {
-		call.group = format.QueueMode
-	}
+	call := &popCall{n: n, caller: c, req: req, group: groupName(req.Group), answer: make(chan popAnswer, 1)}
 	if err := call.check(); err != nil {
 		return nil, err
 	}
@@ -79,7 +74,7 @@ func (n *Node) newPop(c Caller, req PopRequest) (*popCall, *Error) {
 	call.cmd = format.Pop{
 		Tenant: c.Tenant, Group: viewBytes(call.group), Start: req.Start.Kind, From: req.Start.From,
 		Batch: uint32(req.Batch), Partitions: uint32(min(req.Partitions, maxPartitions)),
-		Lease: req.Lease.Microseconds(), Commit: req.CommitOnDelivery, Worker: viewBytes(c.Subject),
+		Lease: req.Lease.Microseconds(), Worker: viewBytes(c.Subject),
 		Queues: [][]byte{viewBytes(req.Scope.Queue)},
 	}
 	if req.Scope.Pinned {
@@ -154,24 +149,21 @@ func (n *Node) Pop(ctx context.Context, caller Caller, req PopRequest) (*Deliver
 	}
 	for round := range popRounds {
 		a, err := call.round(ctx)
-		if err != nil && len(call.kept) == 0 {
+		if err != nil {
 			return nil, err
 		}
-		if err == nil && a.code == format.CodeNeedEvidence && round < evidenceRounds {
-			// A claim under a lease is handed back and made again with the evidence, so that one lease covers
-			// the whole answer; what was committed at hand-out stays.
-			call.keepOrHandBack(&a)
-			if err := call.findEvidence(&a.result); err != nil && len(call.kept) == 0 {
+		if a.code == format.CodeNeedEvidence && round < evidenceRounds {
+			// What was claimed is handed back and claimed again with the evidence, so that one lease covers
+			// the whole answer.
+			call.handBackNow(&a)
+			if err := call.findEvidence(&a.result); err != nil {
 				return nil, err
-			} else if err == nil && call.cmd.Batch > 0 && call.cmd.Partitions > 0 {
-				continue
 			}
+			continue
 		}
-		a.result.Claims = append(call.kept, a.result.Claims...)
 		if len(a.result.Claims) == 0 {
 			return nil, nil
 		}
-		call.kept = nil
 		d, err := call.deliver(ctx, &a)
 		switch {
 		case err == errGone && ctx.Err() != nil:
@@ -184,25 +176,6 @@ func (n *Node) Pop(ctx context.Context, caller Caller, req PopRequest) (*Deliver
 		// Everything claimed had expired or was trimmed: the cursor moved, look again.
 	}
 	return nil, nil
-}
-
-// keepOrHandBack deals with claims that came with a question for evidence: without a lease they are
-// committed, kept for the answer and taken off the budgets.
-func (c *popCall) keepOrHandBack(a *popAnswer) {
-	if !c.cmd.Commit {
-		c.handBackNow(a)
-		a.result.Claims = nil
-		return
-	}
-	for i := range a.result.Claims {
-		cl := &a.result.Claims[i]
-		c.cmd.Batch -= min(c.cmd.Batch, uint32(cl.End-cl.First))
-		c.cmd.Partitions -= min(c.cmd.Partitions, 1)
-	}
-	if c.kept = append(c.kept, a.result.Claims...); len(c.kept) > 0 {
-		c.until = 0 // there is something to answer with: do not wait for more
-	}
-	a.result.Claims = nil
 }
 
 // round launches the call once and waits for its answer. When the caller goes away while a claim is

@@ -64,6 +64,14 @@ func errOfCode(c format.Code) *Error {
 	return e
 }
 
+// groupName is the consumer group a call means: naming none means queue mode (S-id-4).
+func groupName(group string) string {
+	if group == "" {
+		return format.QueueMode
+	}
+	return group
+}
+
 // checkNames holds a call to the name budget (S-id-6).
 func checkNames(queue, other, field string) *Error {
 	if format.TenantNameBytes+len(queue)+len(other) <= format.NameBudget {
