@@ -161,11 +161,22 @@ func (e *ackEncoder) results(out []Result) {
 		}
 		res := &e.sub.flight.results.Acks[it.At]
 		for i := range g.items {
-			out[g.items[i].op].Ack, out[g.items[i].op].Err = ackVerdict(&g.items[i], res)
+			r := &out[g.items[i].op]
+			if r.Ack, r.Err = ackVerdict(&g.items[i], res); r.Err == nil && !r.Ack.Noop {
+				e.count(g.items[i].status)
+			}
 		}
-		if res.Released && !g.unfenced {
-			e.n.counters.leasesEnded.Add(1)
+		if res.Filed {
+			e.n.counters.deadLettered.Add(uint64(res.FiledEnd - res.FiledFirst))
 		}
+	}
+}
+
+func (e *ackEncoder) count(s format.AckStatus) {
+	if s == format.AckCompleted {
+		e.n.counters.acked.Add(1)
+	} else {
+		e.n.counters.nacked.Add(1)
 	}
 }
 

@@ -146,10 +146,30 @@ func (c catalog) each(t format.Tenant, fn func(q *machine.Queue)) {
 func (n *Node) queueInfo(q *machine.Queue) QueueInfo {
 	info := QueueInfo{ID: q.ID, Name: q.Name, CreatedAt: q.Created, Options: q.Options, Partitions: q.Partitions,
 		DeadLetters: q.DeadLetters}
-	if l := n.house.lag.of(q.ID); l != nil {
+	l := n.house.lag.of(q.ID)
+	if q.Partitions <= countNow {
+		l = n.countQueue(q)
+	}
+	if l != nil {
 		info.Messages, info.Pending, info.Processing, info.SweptAt = l.messages, l.pending, l.processing, l.at
 	}
 	return info
+}
+
+// countNow is how many partitions a queue may have for its figures to be counted when they are asked
+// for, instead of taken from the last sweep.
+const countNow = 256
+
+// countQueue counts a small queue. The state lock is held.
+func (n *Node) countQueue(q *machine.Queue) *queueLag {
+	l := &queueLag{at: n.state.m.W(), groups: map[string]*groupLag{}}
+	groups := n.state.m.Groups(q.ID)
+	rows, _ := n.state.m.Partitions(q.ID, 0, 0, countNow, countNow)
+	for i := range rows {
+		s := sweepOne(n.state.m, newPartView(rows[i], q), groups)
+		l.count(&s, groups)
+	}
+	return l
 }
 
 func (c catalog) Queue(_ context.Context, who Caller, queue string) (QueueInfo, error) {

@@ -20,7 +20,7 @@ func (n *Node) Do(ctx context.Context, c Caller, b Batch) ([]Result, error) {
 		return nil, errContext(ctx, OutcomeNone)
 	}
 	d := doCall{n: n, caller: c, ops: b.Ops, out: make([]Result, len(b.Ops))}
-	d.push = pushEncoder{n: n, caller: c, sub: newSubmission(writing)}
+	d.push = pushEncoder{n: n, caller: c, ops: b.Ops, sub: newSubmission(writing)}
 	d.use = newSubmission(consumption)
 	d.ack = ackEncoder{n: n, caller: c, sub: d.use}
 	for i, op := range b.Ops {

@@ -13,6 +13,9 @@ func (c catalog) Groups(_ context.Context, who Caller) ([]GroupInfo, error) {
 	var rows []GroupInfo
 	c.each(who.Tenant, func(q *machine.Queue) {
 		lag := c.n.house.lag.of(q.ID)
+		if q.Partitions <= countNow {
+			lag = c.n.countQueue(q)
+		}
 		for _, g := range c.n.state.m.Groups(q.ID) {
 			rows = append(rows, groupInfo(q, &g, lag))
 		}

@@ -15,6 +15,7 @@ const maxFrameBytes = 16 << 20
 type pushEncoder struct {
 	n      *Node
 	caller Caller
+	ops    []Op
 	sub    *submission
 	frames []pushFrame
 	msgs   []format.FrameMessage
@@ -146,12 +147,35 @@ func (p *pushEncoder) results(out []Result) {
 		part := all[at : at+f.to-f.from]
 		at += len(part)
 		p.frameResults(fl, it, part)
+		p.count(part, f)
 		if r := &out[f.op]; r.Messages == nil {
 			r.Messages = part[:len(part):len(part)]
 		} else {
 			r.Messages = append(r.Messages, part...)
 		}
 	}
+}
+
+// count feeds the node's counters with what became of a frame's messages.
+func (p *pushEncoder) count(part []MessageResult, f *pushFrame) {
+	var queued, bytes, dups, refused uint64
+	messages := p.ops[f.op].(*Append).Messages[f.from:f.to]
+	for k := range part {
+		switch part[k].Status {
+		case Queued:
+			queued++
+			bytes += uint64(len(messages[k].Payload))
+		case Duplicate:
+			dups++
+		default:
+			refused++
+		}
+	}
+	c := &p.n.counters
+	c.pushed.Add(queued)
+	c.pushedBytes.Add(bytes)
+	c.duplicates.Add(dups)
+	c.refused.Add(refused)
 }
 
 func (p *pushEncoder) frameResults(fl *flight, it *format.Result, part []MessageResult) {
