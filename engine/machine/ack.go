@@ -1,10 +1,6 @@
 package machine
 
 import (
-	"encoding/binary"
-
-	"github.com/zeebo/xxh3"
-
 	"queen/engine/format"
 )
 
@@ -68,11 +64,8 @@ func (m *Machine) applyAck(c *format.Ack, res *format.AckResult) format.Code {
 // it and that was a minute ago at most (S-ack-15), else as a dead lease (S-ack-13).
 func (r *ackRun) repeated() format.Code {
 	r.res.LeaseFirst, r.res.LeaseEnd = r.res.Before, r.res.Before
-	if r.lh == 0 {
-		return format.CodeLeaseInvalid
-	}
-	rc := &r.m.leases.Get(r.lh).receipt
-	if rc.until <= r.m.t || rc.id != r.cmd.Lease || rc.sum != runSum(r.cmd) {
+	rc := r.m.receiptOf(r.cmd.Lease, r.cmd.Partition)
+	if rc == nil || rc.sum != runSum(r.cmd) {
 		return format.CodeLeaseInvalid
 	}
 	*r.res = format.AckResult{
@@ -83,18 +76,6 @@ func (r *ackRun) repeated() format.Code {
 		r.res.FiledFirst, r.res.FiledEnd = rc.after-format.Offset(rc.filed), rc.after
 	}
 	return format.CodeOK
-}
-
-// runSum is the digest by which a repeated ack is known.
-func runSum(c *format.Ack) uint64 {
-	var stack [256]byte
-	b := stack[:0]
-	for i := range c.Runs {
-		run := &c.Runs[i]
-		b = binary.LittleEndian.AppendUint64(b, uint64(run.First))
-		b = binary.LittleEndian.AppendUint64(b, uint64(run.Count)<<8|uint64(run.Status))
-	}
-	return xxh3.Hash(b)
 }
 
 // judge finds how far completion reaches and what the lowest nack says, and carries both out.
@@ -290,13 +271,14 @@ func (r *ackRun) release(delay format.Mono) {
 	m := r.m
 	l := m.leases.Touch(r.lh)
 	if r.live {
-		l.receipt = receipt{
-			id: l.id, sum: runSum(r.cmd), before: r.res.Before, after: r.res.After, end: r.end,
+		rc := receipt{
+			id: l.id, part: r.cmd.Partition, sum: runSum(r.cmd), before: r.res.Before, after: r.res.After, end: r.end,
 			until: m.t + receiptMicros, filed: uint32(r.res.FiledEnd - r.res.FiledFirst),
 		}
 		if r.res.Dropped {
-			l.receipt.flags = receiptDropped
+			rc.flags = receiptDropped
 		}
+		m.addReceipt(rc)
 		r.res.Released = true
 	}
 	m.endLease(r.lh)

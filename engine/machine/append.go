@@ -121,7 +121,8 @@ func (m *Machine) original(q *queue, p *partRec, hash [16]byte, evidence *format
 		return format.DupResult{Offset: format.Offset(id.Offset), Place: place, W: format.Wall(id.W)},
 			here || m.repeats(q, format.Wall(id.W))
 	}
-	if evidence == nil || evidence.Place.Before(p.birthPlace()) || evidence.Offset >= p.next {
+	if evidence == nil || evidence.Place.Before(p.birthPlace()) || evidence.Offset >= p.next ||
+		!evidence.Place.Before(m.place) || evidence.W > m.w {
 		return format.DupResult{}, false // none, or about an earlier partition of that name
 	}
 	return format.DupResult{Offset: evidence.Offset, Place: evidence.Place, W: evidence.W}, m.repeats(q, evidence.W)

@@ -128,6 +128,7 @@ func (m *Machine) appendRow(b []byte, k catKey) []byte {
 			e.task(t)
 		}
 	case catHeader:
+		m.receiptBounds = ringBounds{m.receipts.Start(), m.receipts.End()}
 		e.header(&m.header)
 	}
 	return e.b
@@ -238,6 +239,8 @@ func (e *enc) header(h *header) {
 	e.id(h.digest)
 	e.u64(h.deadSum.rows)
 	e.u64(h.deadSum.sum)
+	e.u64(h.receiptBounds.start)
+	e.u64(h.receiptBounds.end)
 }
 
 // reader reads catalogue rows; the first fault sticks.
@@ -354,6 +357,7 @@ func (r *reader) header(h *header) {
 	}
 	h.digest = r.id()
 	h.deadSum = keyedSum{r.u64(), r.u64()}
+	h.receiptBounds = ringBounds{r.u64(), r.u64()}
 }
 
 var errRow = fmt.Errorf("machine: catalogue row ends early or is of an unknown version")

@@ -194,8 +194,6 @@ func checkLeases(m *Machine) error {
 			}
 		case l.notBefore != 0:
 			want = int64(l.notBefore)
-		case l.receipt.until != 0:
-			want = int64(l.receipt.until)
 		}
 		if timed != (want != 0) || due != want {
 			return fmt.Errorf("lease record %d: timer %v at %d, want %d", h, timed, due, want)

@@ -7,11 +7,17 @@ import (
 	"queen/engine/machine/slab"
 )
 
+// maxStamp bounds T and W, some 73,000 years, so that stamp plus duration can not wrap.
+const maxStamp = 1 << 61
+
 // admit judges an entry's header against the state without changing it (engine design 4).
 func (m *Machine) admit(e *format.Entry) format.Code {
 	h := &e.Header
 	r := e.Reader()
 	r.Next()
+	if h.T < 0 || h.W < 0 || h.T > maxStamp || h.W > maxStamp {
+		return format.CodeMalformed
+	}
 	if !m.born {
 		// The group does not exist before its Genesis, which brings the first epoch.
 		if r.Kind() != format.KindGenesis {
@@ -82,6 +88,7 @@ const fireLimit = 4096
 // fire handles due leases and back-offs, then due holds, in order of (due, handle). Verdicts never
 // depend on it: they compare times. It only makes partitions claimable that nobody asked about.
 func (m *Machine) fire() {
+	m.expireReceipts()
 	left := fireLimit
 	left -= m.timers.PopDue(int64(m.t), left, func(it slab.DueItem) { m.leaseDue(it.Handle) })
 	m.holds.PopDue(int64(m.w), left, func(it slab.DueItem) { m.holdDue(it.Handle) })

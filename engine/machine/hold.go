@@ -143,8 +143,6 @@ func (m *Machine) holdDue(sh handle) {
 		m.armHold(q, p, s)
 	case q.delay() == 0 || m.w >= p.lastW+q.delay():
 		m.reveal(q, s, p.next)
-	case m.w < s.hidden+q.delay():
-		m.armHold(q, p, s)
 	default:
 		m.ask(sh, s)
 	}

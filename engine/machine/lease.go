@@ -84,7 +84,7 @@ func (m *Machine) leaseChain(id *format.UUID) handle {
 	return m.leaseIndex.Find(m.leaseIndex.Hash(id[:]), func(h handle) bool { return m.leases.Get(h).id == *id })
 }
 
-// endLease takes a record out of its lease's chain. Attempts, failures and receipt stay.
+// endLease takes a record out of its lease's chain. Attempts and failures stay.
 func (m *Machine) endLease(lh handle) {
 	l := m.leases.Touch(lh)
 	if l.flags&leaseLive == 0 {
@@ -111,28 +111,26 @@ func (m *Machine) endLease(lh handle) {
 	}
 }
 
-// arm sets the one timer of a lease record: expiry, end of back-off, or end of the receipt.
+// arm sets the one timer of a lease record: expiry or end of back-off.
 func (m *Machine) arm(lh handle, l *leaseRec) {
 	switch {
 	case l.flags&leaseLive != 0:
 		m.timers.Add(int64(l.expiry), lh, 0)
 	case l.notBefore != 0:
 		m.timers.Add(int64(l.notBefore), lh, 0)
-	case l.receipt.until != 0:
-		m.timers.Add(int64(l.receipt.until), lh, 0)
 	default:
 		m.timers.Cancel(lh, 0)
 	}
 }
 
 // tidy frees a lease record that has nothing left to remember, else sets its timer. What it keeps:
-// possession, back-off, a receipt, failures charged, and the deliveries of a head that has not moved.
+// possession, back-off, failures charged, and what was delivered and not yet acked, with the deliveries of
+// its head.
 func (m *Machine) tidy(lh handle) {
 	l := m.leases.Get(lh)
 	c := m.cursors.Get(l.cursor)
 	switch {
-	case l.flags&leaseLive != 0, l.notBefore != 0, l.receipt.until != 0, l.retries > 0,
-		l.attempts > 0 && l.first == c.next, l.end > c.next:
+	case l.flags&leaseLive != 0, l.notBefore != 0, l.retries > 0, l.end > c.next:
 		m.arm(lh, l)
 	default:
 		m.freeLease(lh)
@@ -166,9 +164,6 @@ func (m *Machine) leaseDue(lh handle) {
 	m.lapse(g, ch)
 	if l.notBefore != 0 && l.notBefore <= m.t {
 		l.notBefore = 0
-	}
-	if l.receipt.until != 0 && l.receipt.until <= m.t {
-		l.receipt = receipt{}
 	}
 	m.settle(g, ch)
 	m.tidy(lh)

@@ -43,11 +43,12 @@ type header struct {
 	tasks      uint32 // counter of tasks
 	rows       uint64 // frames stored
 
-	marks   uint64
-	markAt  format.Index                // of the last mark
-	markW   [chunksKept + 1]format.Wall // W of mark n at n mod its length
-	digest  [16]byte                    // as of the last mark
-	deadSum keyedSum
+	marks         uint64
+	markAt        format.Index                // of the last mark
+	markW         [chunksKept + 1]format.Wall // W of mark n at n mod its length
+	digest        [16]byte                    // as of the last mark
+	deadSum       keyedSum
+	receiptBounds ringBounds // as of the last time the header was written
 }
 
 // chunksKept is how many closed chunks the resident ids cover, besides the open one.
@@ -63,13 +64,14 @@ type Machine struct {
 
 	header
 
-	parts   *slab.Slab[partRec]
-	sides   *slab.Slab[sideRec]
-	cursors *slab.Slab[cursorRec]
-	leases  *slab.Slab[leaseRec]
-	dead    *slab.Slab[deadRec]
-	names   *slab.Names
-	ids     *slab.RecentIDs
+	parts    *slab.Slab[partRec]
+	sides    *slab.Slab[sideRec]
+	cursors  *slab.Slab[cursorRec]
+	leases   *slab.Slab[leaseRec]
+	dead     *slab.Slab[deadRec]
+	names    *slab.Names
+	ids      *slab.RecentIDs
+	receipts *slab.Ring[receipt]
 
 	queues   map[uint32]*queue
 	byName   map[queueKey]*queue
@@ -79,15 +81,16 @@ type Machine struct {
 	catalog  catalogDirt
 
 	// Derived, rebuilt by Finish.
-	nameIndex   *slab.Index           // (queue, name) -> partition
-	idIndex     *slab.Index           // PartitionID -> partition
-	cursorIndex *slab.Index           // (partition, consumer group) -> cursor that is not its partition's first
-	leaseIndex  *slab.Index           // lease id -> first record of its chain
-	timers      *slab.Due             // leases, by T
-	holds       *slab.Due             // hidden messages, by W
-	asks        *btree.BTreeG[askKey] // partitions that wait for a Reveal
-	deadByID    *btree.BTreeG[deadKey]
-	deadByAddr  *btree.BTreeG[deadAddr]
+	nameIndex    *slab.Index           // (queue, name) -> partition
+	idIndex      *slab.Index           // PartitionID -> partition
+	cursorIndex  *slab.Index           // (partition, consumer group) -> cursor that is not its partition's first
+	leaseIndex   *slab.Index           // lease id -> first record of its chain
+	receiptIndex *slab.Index           // (lease id, partition) -> receipt
+	timers       *slab.Due             // leases, by T
+	holds        *slab.Due             // hidden messages, by W
+	asks         *btree.BTreeG[askKey] // partitions that wait for a Reveal
+	deadByID     *btree.BTreeG[deadKey]
+	deadByAddr   *btree.BTreeG[deadAddr]
 
 	liveLeases uint64
 	journalMin uint64 // events a journal holds at least; smaller in tests only
@@ -125,6 +128,7 @@ func New(o Options) *Machine {
 	m.leases = slab.New(leaseCodec)
 	m.dead = slab.New(deadCodec)
 	m.names = slab.NewNames()
+	m.receipts = slab.NewRing(receiptCodec)
 	m.journalMin, m.lookLimit = journalMin, lookLimit
 	m.queues = make(map[uint32]*queue)
 	m.byName = make(map[queueKey]*queue)

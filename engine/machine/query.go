@@ -63,8 +63,8 @@ func (m *Machine) ReadyPinned(part format.PartitionID, id format.ConsumerID) boo
 	return how == byNobody || max(at, m.logStart(p)) < m.visible(q, ph)
 }
 
-// NextDue says when the next entry is due for its stamps alone: the earliest lease, back-off or
-// receipt on T, the earliest hold on W; 0 where there is none. Partitions that wait for a Reveal are
+// NextDue says when the next entry is due for its stamps alone: the earliest lease or back-off on T, the
+// earliest hold on W; 0 where there is none. Partitions that wait for a Reveal are
 // not among them: see DueReveals.
 func (m *Machine) NextDue() (t format.Mono, w format.Wall) {
 	if due, ok := m.timers.Next(); ok {
@@ -140,7 +140,7 @@ func (m *Machine) Counters() Counters {
 		DeadLetters: uint64(m.dead.Len()), RecentIDs: uint64(m.ids.Len()), Rows: m.header.rows,
 		Bytes: m.parts.Bytes() + m.sides.Bytes() + m.cursors.Bytes() + m.leases.Bytes() + m.dead.Bytes() +
 			m.names.Bytes() + m.nameIndex.Bytes() + m.idIndex.Bytes() + m.cursorIndex.Bytes() +
-			m.leaseIndex.Bytes() + m.timers.Bytes() + m.holds.Bytes() + m.ids.Bytes(),
+			m.leaseIndex.Bytes() + m.receiptIndex.Bytes() + m.receipts.Bytes() + m.timers.Bytes() + m.holds.Bytes() + m.ids.Bytes(),
 	}
 }
 

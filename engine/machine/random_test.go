@@ -13,7 +13,7 @@ import (
 )
 
 var (
-	opsFlag  = flag.Int("machine.ops", 120_000, "commands of the random test")
+	opsFlag  = flag.Int("machine.ops", 100_000, "commands of the random test")
 	seedFlag = flag.Uint64("machine.seed", 1, "first seed of the random test")
 )
 

@@ -69,18 +69,32 @@ type refDead struct {
 	group  string
 }
 
+// refReceipt is the answer of an ack that ended a lease.
+type refReceipt struct {
+	res   format.AckResult
+	runs  string
+	until format.Mono
+}
+
+type refReceiptKey struct {
+	lease format.UUID
+	part  format.PartitionID
+}
+
 type ref struct {
 	queues map[string]*refQueue
 	all    map[format.PartitionID]*refPart
 	owner  map[format.PartitionID]*refQueue
 	dead   []refDead
+	kept   map[refReceiptKey]refReceipt
 	markW  []format.Wall
 	t      format.Mono
 	w      format.Wall
 }
 
 func newRef() *ref {
-	return &ref{queues: map[string]*refQueue{}, all: map[format.PartitionID]*refPart{}, owner: map[format.PartitionID]*refQueue{}}
+	return &ref{queues: map[string]*refQueue{}, all: map[format.PartitionID]*refPart{}, owner: map[format.PartitionID]*refQueue{},
+		kept: map[refReceiptKey]refReceipt{}}
 }
 
 // tick moves the stamps and shows what windows held back long enough.
@@ -327,8 +341,7 @@ func (r *ref) claim(q *refQueue, g *refGroup, p *refPart, cmd *format.Pop, cl *f
 		return fmt.Errorf("claimed [%d, %d), want it to start at %d and end by %d", first, end, next, r.visible(q, p))
 	}
 	if cmd.Commit {
-		*c = refCur{next: end, end: c.end, receipt: c.receipt, receiptLease: c.receiptLease, receiptRuns: c.receiptRuns,
-			receiptUntil: c.receiptUntil}
+		*c = refCur{next: end, end: c.end}
 		if cl.Attempt != 1 {
 			return fmt.Errorf("attempt %d of a committed claim", cl.Attempt)
 		}
@@ -381,8 +394,8 @@ func (r *ref) ack(a *format.Ack) (format.Code, format.AckResult) {
 		res.LeaseFirst = format.Offset(c.first)
 	}
 	if !a.Unfenced && (!c.live(r.t) || c.lease != a.Lease) {
-		if c.receiptUntil > r.t && c.receiptLease == a.Lease && c.receiptRuns == runText(a) {
-			return format.CodeOK, c.receipt
+		if kept := r.kept[refReceiptKey{a.Lease, p.id}]; kept.until > r.t && kept.runs == runText(a) {
+			return format.CodeOK, kept.res
 		}
 		res.LeaseFirst, res.LeaseEnd = res.Before, res.Before
 		return format.CodeLeaseInvalid, res
@@ -510,8 +523,9 @@ func (r *ref) nack(q *refQueue, g *refGroup, p *refPart, c *refCur, a *format.Ac
 func (r *ref) release(c *refCur, a *format.Ack, res *format.AckResult, end int, delay format.Mono) {
 	if c.live(r.t) {
 		res.Released = true
-		c.receipt, c.receiptLease, c.receiptRuns, c.receiptUntil = *res, c.lease, runText(a), r.t+receiptMicros
-		c.receipt.LeaseFirst, c.receipt.DeadLetter = res.Before, format.UUID{}
+		kept := refReceipt{*res, runText(a), r.t + receiptMicros}
+		kept.res.LeaseFirst, kept.res.DeadLetter = res.Before, format.UUID{}
+		r.kept[refReceiptKey{c.lease, a.Partition}] = kept
 	}
 	c.leased, c.acked, c.notBefore, c.delivered = false, false, 0, 0
 	if delay > 0 {

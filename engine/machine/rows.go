@@ -66,8 +66,8 @@ type cursorRec struct {
 
 const cursorQueued = 1
 
-// leaseRec is possession of a range, and what outlives it: attempts of the head, failures charged,
-// the answer of the ack that ended the last lease.
+// leaseRec is possession of a range, and what outlives it: the end of what was delivered, deliveries of
+// the head, failures charged.
 type leaseRec struct {
 	id         format.UUID
 	first, end format.Offset // the range last handed out
@@ -75,8 +75,6 @@ type leaseRec struct {
 	notBefore  format.Mono   // back-off after a nack, 0 none
 	stamp      uint64        // the claim's stamp, for a hand-back
 	delivered  format.Offset // TrimLease: an ack that reaches it completes to end; 0 none
-
-	receipt receipt
 
 	attempts uint32 // deliveries of the message at first; counts while the cursor is there
 	retries  uint32 // failures charged against the budget
@@ -86,25 +84,9 @@ type leaseRec struct {
 	flags    uint32
 }
 
-// receipt is the answer of an ack that ended a lease, kept so that a repeat is answered alike.
-type receipt struct {
-	id            format.UUID
-	sum           uint64 // digest of the runs
-	before, after format.Offset
-	end           format.Offset
-	until         format.Mono // 0: no receipt
-	filed         uint32
-	flags         uint32
-}
-
 const (
 	leaseLive  = 1
 	leaseAcked = 2 // something of the live range was acked
-
-	receiptDropped = 1
-
-	// receiptMicros is how long a receipt is kept, on T.
-	receiptMicros = 60_000_000
 )
 
 // deadRec is the head of a dead letter. Its error text and counters are a row of the keyed store.
@@ -213,7 +195,7 @@ var cursorCodec = slab.Codec[cursorRec]{
 }
 
 var leaseCodec = slab.Codec[leaseRec]{
-	Size: 152,
+	Size: 88,
 	Encode: func(dst []byte, l *leaseRec) {
 		e := enc{dst[:0]}
 		e.id(l.id)
@@ -221,13 +203,7 @@ var leaseCodec = slab.Codec[leaseRec]{
 			uint64(l.notBefore), l.stamp, uint64(l.delivered)} {
 			e.u64(v)
 		}
-		r := &l.receipt
-		e.id(r.id)
-		for _, v := range [...]uint64{r.sum, uint64(r.before), uint64(r.after), uint64(r.end), uint64(r.until)} {
-			e.u64(v)
-		}
-		for _, v := range [...]uint32{r.filed, r.flags, l.attempts, l.retries, uint32(l.cursor),
-			uint32(l.chain), uint32(l.worker), l.flags} {
+		for _, v := range [...]uint32{l.attempts, l.retries, uint32(l.cursor), uint32(l.chain), uint32(l.worker), l.flags} {
 			e.u32(v)
 		}
 	},
@@ -237,11 +213,6 @@ var leaseCodec = slab.Codec[leaseRec]{
 		l.first, l.end = format.Offset(d.u64()), format.Offset(d.u64())
 		l.expiry, l.notBefore = format.Mono(d.u64()), format.Mono(d.u64())
 		l.stamp, l.delivered = d.u64(), format.Offset(d.u64())
-		r := &l.receipt
-		r.id, r.sum = d.id(), d.u64()
-		r.before, r.after, r.end = format.Offset(d.u64()), format.Offset(d.u64()), format.Offset(d.u64())
-		r.until = format.Mono(d.u64())
-		r.filed, r.flags = d.u32(), d.u32()
 		l.attempts, l.retries = d.u32(), d.u32()
 		l.cursor, l.chain, l.worker, l.flags = handle(d.u32()), handle(d.u32()), slab.Ref(d.u32()), d.u32()
 	},

@@ -26,12 +26,13 @@ const (
 	SectionLeases   Section = "leases"
 	SectionDead     Section = "dead"
 	SectionJournals Section = "journals"
+	SectionReceipts Section = "receipts"
 )
 
 // Sections lists all sections in order.
 var Sections = []Section{
 	SectionCatalog, SectionNames, SectionParts, SectionSides, SectionCursors, SectionLeases, SectionDead,
-	SectionJournals,
+	SectionJournals, SectionReceipts,
 }
 
 // EmitRow takes one row of a snapshot. An empty row says that the key is gone. The bytes are good only
@@ -49,6 +50,7 @@ type Snapshot struct {
 	slabs    [6]*slab.Frozen // in the order of Sections, names first
 	catalog  catalogImage
 	journals []journalImage
+	receipts slab.RingImage[receipt]
 }
 
 // catalogImage is the encoded catalogue: rows of the delta, and with a base all of them.
@@ -78,6 +80,7 @@ func (m *Machine) Freeze(base bool) *Snapshot {
 		m.names.Freeze(scope), m.parts.Freeze(scope), m.sides.Freeze(scope), m.cursors.Freeze(scope),
 		m.leases.Freeze(scope), m.dead.Freeze(scope),
 	}
+	s.receipts = m.receipts.Freeze(scope)
 	keys := m.takeDirt(false)
 	s.catalog.delta = m.encodeRows(append(keys, catKey{kind: catHeader}))
 	for _, k := range keys {
@@ -131,24 +134,26 @@ func (s *Snapshot) walk(base bool, emit EmitRow) error {
 			return err
 		}
 	}
-	var buf []byte
 	for i := range s.journals {
 		j := &s.journals[i]
-		one := func(pos uint64, row []byte) error {
-			buf = append(binary.LittleEndian.AppendUint64(buf[:0], pos), row...)
-			return emit(SectionJournals, uint64(j.queue), buf)
-		}
-		var err error
-		if base {
-			err = j.image.Base(one)
-		} else {
-			err = j.image.Delta(one)
-		}
-		if err != nil {
+		if err := walkRing(&j.image, base, SectionJournals, uint64(j.queue), emit); err != nil {
 			return err
 		}
 	}
-	return nil
+	return walkRing(&s.receipts, base, SectionReceipts, 0, emit)
+}
+
+// walkRing emits the rows of a ring, each behind its position.
+func walkRing[T any](image *slab.RingImage[T], base bool, s Section, key uint64, emit EmitRow) error {
+	var buf []byte
+	one := func(pos uint64, row []byte) error {
+		buf = append(binary.LittleEndian.AppendUint64(buf[:0], pos), row...)
+		return emit(s, key, buf)
+	}
+	if base {
+		return image.Base(one)
+	}
+	return image.Delta(one)
 }
 
 // Release lets go of the snapshot; apply keeps nothing aside for it any more.
@@ -187,13 +192,22 @@ func (m *Machine) Load(s Section, key uint64, row []byte) error {
 		}
 		return q.journal.Load(binary.LittleEndian.Uint64(row), row[8:])
 	}
-	return fmt.Errorf("machine: load: unknown section %q", s)
+	if s == SectionReceipts && len(row) >= 8 {
+		return m.receipts.Load(binary.LittleEndian.Uint64(row), row[8:])
+	}
+	return fmt.Errorf("machine: load: unknown section %q, or %d bytes", s, len(row))
 }
 
 // Finish ends the loading of rows: it builds every derived structure. Ids of the last chunks are loaded
 // with LoadChunk, before or after.
 func (m *Machine) Finish() error {
 	m.resetIndexes()
+	if err := m.receipts.LoadBounds(m.receiptBounds.start, m.receiptBounds.end); err != nil {
+		return fmt.Errorf("machine: receipts: %w", err)
+	}
+	for pos := m.receipts.Start(); pos < m.receipts.End(); pos++ {
+		m.receiptIndex.Insert(m.receiptHash(m.receipts.At(pos)), receiptHandle(pos))
+	}
 	m.markAt = m.applied
 	for _, id := range m.queueIDs {
 		q := m.queues[id]
@@ -295,6 +309,7 @@ func (m *Machine) resetIndexes() {
 	seed := m.genesis.NameSeed
 	m.nameIndex, m.idIndex = slab.NewIndex(seed), slab.NewIndex(seed+1)
 	m.cursorIndex, m.leaseIndex = slab.NewIndex(seed+2), slab.NewIndex(seed+3)
+	m.receiptIndex = slab.NewIndex(seed + 4)
 	m.timers, m.holds, m.asks = slab.NewDue(), slab.NewDue(), btree.NewG(deadDegree, lessAsk)
 	m.deadByID, m.deadByAddr = newDeadTrees()
 	m.liveLeases = 0
