@@ -39,9 +39,9 @@ func (n *Node) Apply(c Committed) (Applied, error) {
 	}
 	n.counters.entries.Add(1)
 	n.counters.entryBytes.Add(uint64(e.Len))
+	n.house.applied(&c, &e, &outcome) // first: who waited for a Mark finds it noted
 	n.complete(fl)
 	n.wake(n.state.m.Touched())
-	n.house.applied(&c, &e, &outcome)
 	return outcome, nil
 }
 
@@ -72,6 +72,7 @@ func (n *Node) index(c *Committed, e *format.Entry, res *format.Results) {
 			}
 		}
 		batch = append(batch, row)
+		n.files.noteStored(row.Segment, a.Queue, &row)
 	}
 	n.rows.Add(batch)
 	n.house.rowBatch = batch

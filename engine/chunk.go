@@ -20,13 +20,15 @@ type chunkHash struct {
 		bytes   int64    // log bytes of the open chunk
 		entries uint64
 		since   int64 // mono reading at its first entry
+		first   format.Index
+		last    endedChunk
 	}
 	scratch []byte
 }
 
-// add takes one applied entry into the open chunk. A Mark ends its chunk: its own outcome does not
-// count.
-func (c *chunkHash) add(i format.Index, term format.Term, kind format.EntryType, e *format.Entry, outcome []byte, now int64) {
+// add takes one applied entry into the open chunk. A Mark ends its chunk, if it was accepted: its own
+// outcome does not count.
+func (c *chunkHash) add(i format.Index, term format.Term, kind format.EntryType, e *format.Entry, outcome []byte, now int64, mark bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.mu.hash == nil {
@@ -47,7 +49,10 @@ func (c *chunkHash) add(i format.Index, term format.Term, kind format.EntryType,
 	c.mu.hash.Write(b)
 	c.mu.hash.Write(e.Commands)
 	c.mu.hash.Write(e.IDs)
-	if isMark(e) {
+	if c.mu.first == 0 {
+		c.mu.first = i
+	}
+	if mark {
 		c.closeLocked()
 		return
 	}
@@ -59,19 +64,39 @@ func (c *chunkHash) add(i format.Index, term format.Term, kind format.EntryType,
 	c.mu.entries++
 }
 
-func isMark(e *format.Entry) bool {
-	r := e.Reader()
-	return e.CommandCount == 1 && r.Next() && r.Kind() == format.KindMark
-}
-
 func (c *chunkHash) closeLocked() {
 	sum := c.mu.hash.Sum128().Bytes()
+	c.mu.last = endedChunk{first: c.mu.first, bytes: c.mu.bytes, hash: sum, before: c.mu.chain}
+	c.mu.first = 0
 	c.mu.hash.Reset()
 	c.mu.hash.Write(c.mu.chain[:])
 	c.mu.hash.Write(sum[:])
 	c.mu.chain = c.mu.hash.Sum128().Bytes()
 	c.mu.hash.Reset()
 	c.mu.bytes, c.mu.entries = 0, 0
+}
+
+// endedChunk is a chunk that a Mark closed.
+type endedChunk struct {
+	first format.Index
+	bytes int64 // of its entries, the Mark left out
+	hash  [16]byte
+	// before is the chain hash of the chunk before it.
+	before [16]byte
+}
+
+// ended is the newest closed chunk.
+func (c *chunkHash) ended() endedChunk {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.mu.last
+}
+
+// empty reports that nothing was applied since the last Mark.
+func (c *chunkHash) empty() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.mu.entries == 0
 }
 
 func (c *chunkHash) bytes() int64 {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path"
 	"time"
 
 	"queen/engine/clock"
@@ -20,6 +21,10 @@ type Config struct {
 	Log *slog.Logger
 	// Dir is the data directory, created when absent; required.
 	Dir string
+	// KeyedDir is the directory of the keyed rows' store, on the machine's own file system whatever FS
+	// is; default Dir/keyed when FS is *vfs.OS. Without one keyed rows live in memory and in the log
+	// only, and while there are any no checkpoint is made.
+	KeyedDir string
 	// Fatal ends the process after a failed write or flush, or a broken invariant; nil panics. It must
 	// not return.
 	Fatal func(error)
@@ -83,6 +88,9 @@ func (c Config) withDefaults() Config {
 	dur(&c.RetentionEvery, 5*time.Second)
 	dur(&c.SweepEvery, 5*time.Second)
 	dur(&c.PartitionCleanup, 30*24*time.Hour)
+	if _, machine := c.FS.(*vfs.OS); machine && c.KeyedDir == "" {
+		c.KeyedDir = path.Join(c.Dir, "keyed")
+	}
 	if c.PoolReady == 0 {
 		c.PoolReady = 4
 	}

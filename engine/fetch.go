@@ -103,7 +103,7 @@ func (n *Node) readOne(c Caller, at *Position, out *PartitionRead) int {
 	s := part.span(at.Offset, part.next)
 	got := 0
 	reader := frameReader{n: n}
-	_, err = reader.read(s, min(budget, maxReadBytes), func(rec *Record) bool {
+	_, err = reader.read(s, min(budget, maxReadBytes), false, func(rec *Record) bool {
 		got += len(rec.Payload)
 		out.Records = append(out.Records, *rec)
 		return true
@@ -189,20 +189,21 @@ type foundAt struct {
 
 // firstAt finds the first retained message with createdAt >= t.
 func (n *Node) firstAt(part *partView, start format.Offset, t format.Wall) (foundAt, error) {
-	return n.search(part, start, func(r *rows.Row) bool { return r.W >= t })
+	return n.search(part, start, func(r *rows.Row) (bool, error) { return r.W >= t, nil })
 }
 
 // firstAfter finds the first retained message whose place is after p.
 func (n *Node) firstAfter(part *partView, start format.Offset, p format.Place) (foundAt, error) {
-	at, err := n.search(part, start, func(r *rows.Row) bool {
-		return p.Before(format.Place{Index: r.Index, Ordinal: r.First + format.Ordinal(r.Count) - 1})
+	return n.search(part, start, func(r *rows.Row) (bool, error) {
+		last, err := n.place(r)
+		last.Ordinal += format.Ordinal(r.Count) - 1
+		return p.Before(last), err
 	})
-	return at, err
 }
 
 // search bisects the partition's frames, whose stamps and places only rise, for the first one that
 // satisfies ok; offsets of frames that are gone count as before it.
-func (n *Node) search(part *partView, start format.Offset, ok func(*rows.Row) bool) (foundAt, error) {
+func (n *Node) search(part *partView, start format.Offset, ok func(*rows.Row) (bool, error)) (foundAt, error) {
 	lo, hi := start, part.next
 	var best foundAt
 	for lo < hi {
@@ -215,7 +216,11 @@ func (n *Node) search(part *partView, start format.Offset, ok func(*rows.Row) bo
 			hi = mid
 			continue
 		}
-		if ok(&r) {
+		fits, err := ok(&r)
+		if err != nil {
+			return foundAt{}, err
+		}
+		if fits {
 			best = foundAt{found: true, offset: max(r.Base, start), w: r.W}
 			hi = min(mid, r.Base)
 			continue
@@ -302,8 +307,12 @@ func (n *Node) offsetOfID(part *partView, start format.Offset, u format.UUID) (f
 		return 0, false, err
 	}
 	r := &found[0]
-	nth := int64(place.Ordinal) - int64(r.First)
-	if r.Index != place.Index || nth < 0 || nth >= int64(r.Count) || int64(r.W)/1000 != ms || r.IsRefused(uint32(nth)) {
+	first, err := n.place(r)
+	if err != nil {
+		return 0, false, err
+	}
+	nth := int64(place.Ordinal) - int64(first.Ordinal)
+	if first.Index != place.Index || nth < 0 || nth >= int64(r.Count) || int64(r.W)/1000 != ms || r.IsRefused(uint32(nth)) {
 		return 0, false, nil
 	}
 	offset := r.Base
@@ -322,7 +331,7 @@ func (n *Node) recordAt(part *partView, o format.Offset, err error) (Record, boo
 	var out Record
 	found := false
 	reader := frameReader{n: n}
-	_, err = reader.read(part.span(o, o+1), maxReadBytes, func(rec *Record) bool {
+	_, err = reader.read(part.span(o, o+1), maxReadBytes, false, func(rec *Record) bool {
 		out, found = *rec, true
 		return false
 	})

@@ -43,8 +43,10 @@ func (h *house) stop() { h.done.Wait() }
 
 // applied runs in the apply goroutine after every entry.
 func (h *house) applied(c *Committed, e *format.Entry, o *Applied) {
-	h.chunk.add(c.Index, localTerm, format.EntryEncoded, e, o.Canonical, h.n.cfg.Clock.Mono())
+	_, marked := h.n.state.m.Marks()
+	h.chunk.add(c.Index, localTerm, format.EntryEncoded, e, o.Canonical, h.n.cfg.Clock.Mono(), marked == c.Index)
 	h.writes.note(h.n.state.m.Touched(), e.Header.W)
+	h.n.files.applied(c, e, marked == c.Index)
 	if h.chunk.bytes() >= h.n.cfg.MarkBytes || h.soonDue() {
 		h.poke()
 	}

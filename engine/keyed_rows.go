@@ -15,12 +15,15 @@ import (
 // and reads them back, overlay over frozen overlay over store. It implements machine.KeyedSink.
 type keyedRows struct {
 	live   *keyed.Overlay // written by the apply goroutine
+	frozen *keyed.Overlay // being flushed, nil when nothing is; the apply goroutine's
+	store  *keyed.Store
+	at     uint64 // the store's version that is read
 	view   atomic.Pointer[keyed.View]
 	failed error
 }
 
 func newKeyedRows(store *keyed.Store, at uint64) *keyedRows {
-	k := &keyedRows{live: keyed.NewOverlay(keyed.OverlayLimits{})}
+	k := &keyedRows{live: keyed.NewOverlay(keyed.OverlayLimits{}), store: store, at: at}
 	k.publish(nil, store, at)
 	return k
 }

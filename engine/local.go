@@ -20,10 +20,12 @@ type Local struct {
 	applied sync.WaitGroup
 
 	next     format.Index // owned by the proposing goroutine
+	writing  sync.Mutex   // outcomes reach the log in order; acquired before outcomes
 	outcomes struct {
 		sync.Mutex
 		builder format.OutcomeBuilder
 		any     bool
+		ready   []logstore.Outcome // ranges that something came after with a gap
 	}
 }
 
@@ -82,6 +84,19 @@ func (l *Local) run(a Applier) {
 
 // Propose writes and flushes the entry, then hands it to the apply goroutine.
 func (l *Local) Propose(data []byte) error {
+	pos, err := l.write(data)
+	if err != nil {
+		return err
+	}
+	l.apply <- Committed{Index: l.next, Data: data, Pos: pos}
+	l.next++
+	return nil
+}
+
+// write makes the entry durable, with the outcomes that wait.
+func (l *Local) write(data []byte) (logstore.EntryPos, error) {
+	l.writing.Lock()
+	defer l.writing.Unlock()
 	save := &logstore.Save{
 		Group: localGroup, Replica: localReplica,
 		Entries:  []logstore.Entry{{Index: l.next, Term: localTerm, Type: format.EntryEncoded, Data: data}},
@@ -89,16 +104,17 @@ func (l *Local) Propose(data []byte) error {
 		Commit:   l.next,
 	}
 	if err := l.log.Append(save); err != nil {
-		return err
+		return logstore.EntryPos{}, err
 	}
-	l.apply <- Committed{Index: l.next, Data: data, Pos: save.Placed[0]}
-	l.next++
-	return nil
+	return save.Placed[0], nil
 }
 
 func (l *Local) addOutcome(i format.Index, o Applied) {
 	l.outcomes.Lock()
 	defer l.outcomes.Unlock()
+	if l.outcomes.any && l.outcomes.builder.Last()+1 != i {
+		l.sealLocked()
+	}
 	if !l.outcomes.any {
 		l.outcomes.builder.Term = localTerm
 		l.outcomes.builder.Begin(i, o.FramesBefore)
@@ -111,23 +127,40 @@ func (l *Local) addOutcome(i format.Index, o Applied) {
 func (l *Local) takeOutcomes() []logstore.Outcome {
 	l.outcomes.Lock()
 	defer l.outcomes.Unlock()
+	l.sealLocked()
+	out := l.outcomes.ready
+	l.outcomes.ready = nil
+	return out
+}
+
+// sealLocked ends the range that is being built.
+func (l *Local) sealLocked() {
 	if !l.outcomes.any {
-		return nil
+		return
 	}
 	b := &l.outcomes.builder
 	_, body := b.Record(localGroup, localReplica)
 	out := logstore.Outcome{First: b.First(), Last: b.Last(), Term: localTerm, Bytes: bytes.Clone(body)}
 	l.outcomes.any = false
-	return []logstore.Outcome{out}
+	l.outcomes.ready = append(l.outcomes.ready, out)
 }
 
 // FlushOutcomes writes pending outcomes in an extent of their own.
 func (l *Local) FlushOutcomes() error {
+	l.writing.Lock()
+	defer l.writing.Unlock()
 	out := l.takeOutcomes()
 	if len(out) == 0 {
 		return nil
 	}
 	return l.log.Append(&logstore.Save{Group: localGroup, Replica: localReplica, Outcomes: out})
+}
+
+// SaveFloor writes durably that replay needs no entry at or below i.
+func (l *Local) SaveFloor(i format.Index) error {
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	return l.log.Append(&logstore.Save{Group: localGroup, Replica: localReplica, Floor: i})
 }
 
 // Close waits until what was proposed is applied, writes its outcomes, and closes the log.

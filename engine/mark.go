@@ -18,12 +18,9 @@ func (h *house) mark() {
 // markNow commits a Mark and waits for it; false when the node is stopping.
 func (h *house) markNow() bool {
 	n := h.n
-	n.state.RLock()
-	number, _ := n.state.m.Marks()
-	digest := n.state.m.Digest()
-	n.state.RUnlock()
+	last := n.files.lastMark()
 	s := newSubmission(consumption)
 	s.alone = true
-	s.buf.AddMark(&format.Mark{Number: number + 1, Chain: h.chunk.chain(), Digest: digest})
+	s.buf.AddMark(&format.Mark{Number: last.Number + 1, Chain: last.Chain, Digest: last.Digest})
 	return h.commit(s)
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"path"
@@ -10,7 +11,6 @@ import (
 	"time"
 
 	"queen/engine/format"
-	"queen/engine/logstore"
 	"queen/engine/logstore/rows"
 	"queen/engine/machine"
 	"queen/engine/vfs"
@@ -38,6 +38,7 @@ type Node struct {
 	writes    *admission
 	stamp     *stamper
 	house     *house
+	files     *files
 	keyed     *keyedRows
 	counters  counters
 
@@ -77,8 +78,7 @@ func OpenLocal(cfg Config) (*Node, error) {
 	if err != nil {
 		return nil, fmt.Errorf("engine: data directory %s is in use: %w", cfg.Dir, err)
 	}
-	log, err := logstore.Open(logstore.Options{FS: cfg.FS, Dir: cfg.Dir, SegmentBytes: cfg.SegmentBytes,
-		PoolReady: cfg.PoolReady, TailBytes: cfg.TailBytes, Fatal: cfg.Fatal})
+	log, err := openLog(cfg)
 	if err != nil {
 		lock.Close()
 		return nil, err
@@ -106,13 +106,14 @@ func Open(cfg Config, seq Sequencer) (*Node, error) {
 		stopping: make(chan struct{}),
 	}
 	n.house = newHouse(n)
+	n.files = newFiles(n)
 	applied, err := n.restore()
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, n.files.close())
 	}
 	epoch, err := seq.Start(n, applied)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, n.files.close())
 	}
 	n.stamp = newStamper(cfg.Clock, n.state.m.T(), n.state.m.W())
 	n.stamp.lead(epoch)
@@ -124,6 +125,7 @@ func Open(cfg Config, seq Sequencer) (*Node, error) {
 	}
 	n.ready.Store(true)
 	n.house.start()
+	n.files.start()
 	return n, nil
 }
 
@@ -172,9 +174,10 @@ func (n *Node) stop() error {
 		close(n.stopping)
 		n.park.close()
 		n.house.stop()
+		err = n.files.stop()
 		n.fuser.close()
 		n.background.Wait()
-		err = n.seq.Close()
+		err = errors.Join(err, n.seq.Close(), n.files.close())
 		if n.lock != nil {
 			n.lock.Close()
 		}
@@ -259,5 +262,6 @@ func (n *Node) Kill() {
 		close(n.stopping)
 		n.park.close()
 		n.fuser.close()
+		n.files.kill()
 	})
 }

@@ -22,11 +22,16 @@ type memTarget struct {
 	clock *clock.Fake
 	node  *engine.Node
 	seed  uint64
+
+	config func(vfs.FS, clock.Clock, uint64) engine.Config
+	keyed  string // Config.KeyedDir
 }
 
 func (m *memTarget) open() engine.Engine {
 	m.seed++
-	n, err := engine.OpenLocal(testConfig(m.fs, m.clock, m.seed))
+	cfg := m.config(m.fs, m.clock, m.seed)
+	cfg.KeyedDir = m.keyed
+	n, err := engine.OpenLocal(cfg)
 	if err != nil {
 		panic(err)
 	}
@@ -48,7 +53,11 @@ func (m *memTarget) reopen(crash bool) engine.Engine {
 }
 
 func newTarget(seed uint64) enginetest.Target {
-	m := &memTarget{fs: vfs.NewMem(), clock: clock.NewFake(1_700_000_000_000_000), seed: seed}
+	m := &memTarget{fs: vfs.NewMem(), clock: clock.NewFake(1_700_000_000_000_000), seed: seed, config: testConfig}
+	return m.target()
+}
+
+func (m *memTarget) target() enginetest.Target {
 	return enginetest.Target{
 		Engine: m.open(), Clock: m.clock, Reopen: m.reopen,
 		Settle: func(e engine.Engine) { e.(*engine.Node).Settle() },

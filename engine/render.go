@@ -18,7 +18,7 @@ type frameReader struct {
 // walk calls fn for every stored message of the row's frame with an offset of [from, to), in order,
 // until fn returns false. Record's slices alias fresh memory that nobody changes.
 func (f *frameReader) walk(r *rows.Row, from, to format.Offset, fn func(rec *Record) bool) error {
-	raw, err := f.n.seq.Log().ReadAt(logstore.EntryPos{Segment: r.Segment, Pos: r.Pos}, r.Off, r.Len, nil)
+	raw, index, err := f.n.seq.Log().ReadIndexed(logstore.EntryPos{Segment: r.Segment, Pos: r.Pos}, r.Off, r.Len, nil)
 	if err != nil {
 		return fmt.Errorf("engine: read frame of partition %s at offset %d: %w", r.Partition, r.Base, err)
 	}
@@ -38,7 +38,7 @@ func (f *frameReader) walk(r *rows.Row, from, to format.Offset, fn func(rec *Rec
 			return nil
 		}
 		if offset >= from {
-			f.record(&rec, r, head.FirstOrdinal+format.Ordinal(i), offset)
+			f.record(&rec, r, format.Place{Index: index, Ordinal: head.FirstOrdinal + format.Ordinal(i)}, offset)
 			if !fn(&rec) {
 				return nil
 			}
@@ -48,10 +48,10 @@ func (f *frameReader) walk(r *rows.Row, from, to format.Offset, fn func(rec *Rec
 	return it.Err()
 }
 
-func (f *frameReader) record(rec *Record, r *rows.Row, ordinal format.Ordinal, offset format.Offset) {
+func (f *frameReader) record(rec *Record, r *rows.Row, place format.Place, offset format.Offset) {
 	m := &f.msg
 	*rec = Record{
-		ID:     f.n.identity.messageID(r.W, format.Place{Index: r.Index, Ordinal: ordinal}),
+		ID:     f.n.identity.messageID(r.W, place),
 		Offset: offset, TraceID: m.TraceID, ProducerSub: viewString(m.ProducerSub),
 		ContentType: viewString(m.ContentType), Payload: m.Payload, CreatedAt: r.W,
 	}
@@ -66,6 +66,23 @@ func (f *frameReader) record(rec *Record, r *rows.Row, ordinal format.Ordinal, o
 			rec.Headers = append(rec.Headers, Header{Name: viewString(f.headers.Key), Value: f.headers.Value})
 		}
 	}
+}
+
+// place finds where the row's frame stands in the log: rows from files leave it to the record.
+func (n *Node) place(r *rows.Row) (format.Place, error) {
+	if r.Index != 0 {
+		return format.Place{Index: r.Index, Ordinal: r.First}, nil
+	}
+	var buf [format.FrameHeadSize]byte
+	b, index, err := n.seq.Log().ReadIndexed(logstore.EntryPos{Segment: r.Segment, Pos: r.Pos}, r.Off, uint32(len(buf)), buf[:0])
+	if err != nil {
+		return format.Place{}, fmt.Errorf("engine: place of partition %s, offset %d: %w", r.Partition, r.Base, err)
+	}
+	head, err := format.ParseFrameHead(b)
+	if err != nil {
+		return format.Place{}, fmt.Errorf("engine: place of partition %s, offset %d: %w", r.Partition, r.Base, err)
+	}
+	return format.Place{Index: index, Ordinal: head.FirstOrdinal}, nil
 }
 
 // span is what a read of one partition may return: offsets [From, To), nothing created before
@@ -83,13 +100,12 @@ func (s *span) gone(w format.Wall) bool {
 	return w < s.cutoff || s.ttl > 0 && s.now >= w+format.Wall(s.ttl)
 }
 
-// read walks the span's deliverable messages until budget bytes of payload were taken (at least one
-// message) or fn returns false. It returns the offset after the last message looked at: to when the
-// span was read to its end.
-func (f *frameReader) read(s span, budget int64, fn func(rec *Record) bool) (format.Offset, error) {
+// read walks the span's deliverable messages until budget bytes of payload were taken or fn returns
+// false. The first message is taken whatever its size, unless the answer has others already (taken).
+// It returns the offset after the last message looked at: to when the span was read to its end.
+func (f *frameReader) read(s span, budget int64, taken bool, fn func(rec *Record) bool) (format.Offset, error) {
 	const step = 256 // rows looked up at a time
 	next := s.from
-	taken := false
 	for next < s.to {
 		found, err := f.n.rows.Range(s.pid, next, min(s.to, next+step), s.newest)
 		if err != nil {

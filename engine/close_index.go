@@ -1,0 +1,310 @@
+package engine
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"queen/engine/format"
+	"queen/engine/invariants"
+	"queen/engine/logstore"
+	"queen/engine/logstore/rows"
+	"queen/sidecar"
+)
+
+// Failpoints of index-close, in order.
+var (
+	failCloseRows    = invariants.Register("engine.close.rows-written")
+	failCloseSidecar = invariants.Register("engine.close.sidecar-written")
+)
+
+// noteStored counts a frame among what its segment stores of its queue.
+func (f *files) noteStored(segment uint32, queue format.QueueID, row *rows.Row) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.mu.closed[segment] {
+		return // replayed: its sidecar counts it
+	}
+	of := f.mu.stored[segment]
+	if of == nil {
+		of = map[format.QueueID]*sidecar.Queue{}
+		f.mu.stored[segment] = of
+	}
+	q := of[queue]
+	if q == nil {
+		q = &sidecar.Queue{Queue: queue}
+		of[queue] = q
+	}
+	q.Bytes += uint64(row.Len)
+	q.NewestW = max(q.NewestW, row.W)
+}
+
+// noteChunk remembers a chunk for the sidecar of the segment that holds its Mark.
+func (f *files) noteChunk(segment uint32, c sidecar.Chunk) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.mu.closed[segment] {
+		f.mu.chunks[segment] = append(f.mu.chunks[segment], c)
+	}
+}
+
+// isClosed reports that a segment has its row index and its sidecar.
+func (f *files) isClosed(segment uint32) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.mu.closed[segment]
+}
+
+// closeSegments gives every sealed segment whose entries are all applied its index files, oldest
+// first. From then on its rows leave memory, and the log forgets what only replay would need.
+func (f *files) closeSegments() error {
+	indexed := format.Index(f.indexed.Load())
+	segments := f.n.seq.Log().Segments()
+	for i := range segments {
+		s := &segments[i]
+		if !s.Sealed || lastOf(s, f.n.seq.Group()) > indexed {
+			break
+		}
+		if f.isClosed(s.Segment) {
+			continue
+		}
+		if ok, err := f.outcomesDurable(lastOf(s, f.n.seq.Group())); !ok || err != nil {
+			return err
+		}
+		if err := f.closeSegment(s); err != nil {
+			return err
+		}
+	}
+	return f.mergeRuns()
+}
+
+// mergeRuns keeps the number of index files small.
+func (f *files) mergeRuns() error {
+	again, err := f.runs.Merge()
+	if again {
+		f.poke()
+	}
+	return err
+}
+
+// lastOf is the highest entry of a group in a segment, 0 when there is none.
+func lastOf(s *logstore.SegmentInfo, group format.RaftGroup) (last format.Index) {
+	for i := range s.Groups {
+		if g := &s.Groups[i]; g.Group == group {
+			last = max(last, g.Last())
+		}
+	}
+	return last
+}
+
+// outcomesDurable reports whether the outcomes of entries up to last are on disk, after writing those
+// that wait. The newest one may still be on its way from apply; the next turn finds it.
+func (f *files) outcomesDurable(last format.Index) (bool, error) {
+	for range 2 {
+		newest := format.Index(0)
+		for _, s := range f.n.seq.Log().Segments() {
+			for i := range s.Groups {
+				for _, o := range s.Groups[i].Outcomes {
+					if s.Groups[i].Group == f.n.seq.Group() {
+						newest = max(newest, o.Last)
+					}
+				}
+			}
+		}
+		if newest >= last {
+			return true, nil
+		}
+		if err := f.n.seq.FlushOutcomes(); err != nil {
+			return false, err
+		}
+	}
+	return false, nil
+}
+
+// closeSegment writes the row index, then the sidecar; the next checkpoint records both.
+func (f *files) closeSegment(s *logstore.SegmentInfo) error {
+	if err := f.runs.Close(s.Segment); err != nil {
+		return err
+	}
+	invariants.Failpoint(failCloseRows)
+	side := f.sidecarOf(s)
+	if err := sidecar.Write(f.n.cfg.FS, f.n.cfg.Dir, &side); err != nil {
+		return err
+	}
+	invariants.Failpoint(failCloseSidecar)
+	f.mu.Lock()
+	f.mu.closed[s.Segment] = true
+	delete(f.mu.stored, s.Segment)
+	delete(f.mu.chunks, s.Segment)
+	f.mu.Unlock()
+	return f.n.seq.Log().MarkClosed(s.Segment)
+}
+
+// sidecarOf is what was noted while the segment's entries were applied.
+func (f *files) sidecarOf(s *logstore.SegmentInfo) sidecar.Sidecar {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	side := sidecar.Sidecar{Segment: format.SegmentID(s.Segment), End: uint64(s.Used), Checksum: s.Checksum,
+		Chunks: slices.Clone(f.mu.chunks[s.Segment])}
+	for _, q := range f.mu.stored[s.Segment] {
+		side.Queues = append(side.Queues, *q)
+	}
+	slices.SortFunc(side.Queues, func(a, b sidecar.Queue) int { return cmp.Compare(a.Queue, b.Queue) })
+	return side
+}
+
+// manifestSegments is the log as the manifest lists it: sealed segments, and which of them are closed.
+func (f *files) manifestSegments() (list []format.ManifestSegment) {
+	for _, s := range f.n.seq.Log().Segments() {
+		if !s.Sealed || f.giveAway[s.Segment] {
+			continue
+		}
+		m := format.ManifestSegment{Segment: format.SegmentID(s.Segment), State: format.SegmentSealed,
+			End: uint64(s.Used), Checksum: s.Checksum}
+		if f.isClosed(s.Segment) {
+			m.State = format.SegmentClosed
+		}
+		for i := range s.Groups {
+			g := &s.Groups[i]
+			m.Groups = append(m.Groups, format.ManifestRange{Group: g.Group, First: g.First(), Last: g.Last(), Cut: g.Cut})
+		}
+		list = append(list, m)
+	}
+	return list
+}
+
+// openRuns opens the row index files. What the manifest calls closed and no good file covers is lost.
+func (r *restorer) openRuns() error {
+	o := rows.Options{FS: r.n.cfg.FS, Dir: r.n.cfg.Dir, Files: r.f.manifest.RowRuns, Closed: []uint32{}}
+	for i := range r.f.manifest.Segments {
+		if s := &r.f.manifest.Segments[i]; s.State == format.SegmentClosed {
+			o.Closed = append(o.Closed, uint32(s.Segment))
+		}
+	}
+	var err error
+	r.f.runs, err = rows.Open(o)
+	return err
+}
+
+// remakeRuns makes lost index files again from the log.
+func (r *restorer) remakeRuns() error {
+	lost := r.f.runs.Lost()
+	var holes []rows.Gap // below what was closed, and nobody recorded that they were
+	for _, s := range r.n.seq.Log().Segments() {
+		switch {
+		case !r.f.runs.Holds(s.Segment):
+			holes = append(holes, rows.Gap{First: s.Segment, Last: s.Segment, Err: errors.New("its file is gone")})
+		default:
+			lost, holes = append(lost, holes...), nil
+		}
+	}
+	for _, gap := range lost {
+		if r.f.runs.Holds(gap.First) {
+			continue // made again with the one before
+		}
+		r.n.event("row index lost, made again from the log", fmt.Errorf("segments %d to %d: %w", gap.First, gap.Last, gap.Err))
+		if err := r.remakeRun(gap); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *restorer) remakeRun(gap rows.Gap) error {
+	b, err := r.f.runs.Rebuild(gap.First, gap.Last)
+	if err != nil {
+		return err
+	}
+	defer b.Abort()
+	for _, s := range r.n.seq.Log().Segments() {
+		if s.Segment < gap.First || s.Segment > gap.Last {
+			continue
+		}
+		batch, err := r.rowsOf(&s)
+		if err != nil {
+			return err
+		}
+		if err := b.Add(batch); err != nil {
+			return err
+		}
+	}
+	return b.Finish()
+}
+
+// rowsOf reads the rows of one closed segment off its entries and their outcomes.
+func (r *restorer) rowsOf(s *logstore.SegmentInfo) ([]rows.Row, error) {
+	var batch []rows.Row
+	for i := range s.Groups {
+		g := &s.Groups[i]
+		if g.Group != r.n.seq.Group() || g.First() == 0 {
+			continue
+		}
+		w := logWalk{r: r, to: g.Last(), rowsFrom: g.First(), idsFrom: ^format.Index(0), emit: func(row rows.Row) {
+			batch = append(batch, row)
+		}}
+		if err := w.walk(g.First()); err != nil {
+			return nil, err
+		}
+		w.numberHeld(batch)
+	}
+	return batch, nil
+}
+
+// sidecars finds which closed segments have theirs. A lost one is made again: where the log still
+// shows the segment's entries, by closing it once more; else from its rows, without chunk hashes.
+func (r *restorer) sidecars() error {
+	names, err := r.n.cfg.FS.List(r.n.cfg.Dir)
+	if err != nil {
+		return err
+	}
+	for _, s := range r.n.seq.Log().Segments() {
+		if !s.Sealed || !r.f.runs.Holds(s.Segment) {
+			continue
+		}
+		if slices.Contains(names, sidecar.FileName(format.SegmentID(s.Segment))) {
+			r.f.mu.closed[s.Segment] = true
+			continue
+		}
+		if lastOf(&s, r.n.seq.Group()) > r.f.group().Floor {
+			continue
+		}
+		if _, err := r.f.readSidecar(&s); err != nil {
+			return err
+		}
+		r.f.mu.closed[s.Segment] = true
+	}
+	return nil
+}
+
+// readSidecar reads a segment's sidecar, making it again when it is damaged.
+func (f *files) readSidecar(s *logstore.SegmentInfo) (sidecar.Sidecar, error) {
+	side, err := sidecar.Read(f.n.cfg.FS, f.n.cfg.Dir, format.SegmentID(s.Segment))
+	if err == nil && side.Checksum == s.Checksum {
+		return side, nil
+	}
+	f.n.event("sidecar damaged, counted again", errors.Join(err, fmt.Errorf("segment %d", s.Segment)))
+	queues := map[format.QueueID]*sidecar.Queue{}
+	err = f.runs.Walk(format.SegmentID(s.Segment), func(row *rows.Row) error {
+		f.n.state.RLock()
+		id, _ := f.n.state.m.QueueOf(row.Partition)
+		f.n.state.RUnlock()
+		q := queues[id]
+		if q == nil {
+			q = &sidecar.Queue{Queue: id}
+			queues[id] = q
+		}
+		q.Bytes += uint64(row.Len)
+		q.NewestW = max(q.NewestW, row.W)
+		return nil
+	})
+	if err != nil {
+		return side, err
+	}
+	side = sidecar.Sidecar{Segment: format.SegmentID(s.Segment), End: uint64(s.Used), Checksum: s.Checksum}
+	for _, id := range slices.Sorted(maps.Keys(queues)) {
+		side.Queues = append(side.Queues, *queues[id])
+	}
+	return side, sidecar.Write(f.n.cfg.FS, f.n.cfg.Dir, &side)
+}
