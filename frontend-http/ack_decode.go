@@ -186,28 +186,10 @@ func (a *ackBody) item(withGroup bool) error {
 	return bad
 }
 
-// str reads a string; null is nil.
+// str reads a string; null is nil, and "" is not.
 func (a *ackBody) str(key string) ([]byte, error) {
-	switch a.jx.Next() {
-	case jx.Null:
-		if err := a.jx.Null(); err != nil {
-			return nil, badBody(err.Error())
-		}
-		return nil, nil
-	case jx.String:
-		b, err := a.jx.StrBytes()
-		if err != nil {
-			return nil, badBody(err.Error())
-		}
-		if b == nil {
-			b = []byte{}
-		}
-		return b, nil
-	}
-	if err := a.jx.Skip(); err != nil {
-		return nil, badBody(err.Error())
-	}
-	return nil, badBody(key + " must be a string")
+	b, _, err := stringOrNull(&a.jx, key, len(a.acks))
+	return b, err
 }
 
 // lease copies a lease id once for a run of items that share it.

@@ -3,6 +3,9 @@ package frontendhttp
 import (
 	"bytes"
 	"encoding/json"
+	"math/rand/v2"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -26,10 +29,38 @@ func refString(raw json.RawMessage) (s string, ok, valid bool) {
 	if raw == nil || isNull(raw) {
 		return "", false, true
 	}
-	if raw[0] != '"' || json.Unmarshal(raw, &s) != nil {
+	if raw[0] != '"' || halfPair(string(raw)) || json.Unmarshal(raw, &s) != nil {
 		return "", false, false
 	}
 	return s, true, true
+}
+
+var (
+	escapes   = regexp.MustCompile(`\\(u[0-9a-fA-F]{4}|.)`)
+	fullPairs = regexp.MustCompile(`(?i)\\ud[89ab]..\\ud[c-f]..`)
+	halfPairs = regexp.MustCompile(`(?i)\\ud[89a-f]..`)
+)
+
+// halfPair reports half a surrogate pair among the escapes of a string.
+func halfPair(raw string) bool {
+	// Everything between escapes becomes a space, so that only neighbours pair up.
+	var b strings.Builder
+	for last := 0; ; {
+		at := escapes.FindStringIndex(raw[last:])
+		if at == nil {
+			break
+		}
+		if at[0] > 0 {
+			b.WriteByte(' ')
+		}
+		if e := raw[last+at[0] : last+at[1]]; len(e) == 6 {
+			b.WriteString(e)
+		} else {
+			b.WriteByte(' ')
+		}
+		last += at[1]
+	}
+	return halfPairs.MatchString(fullPairs.ReplaceAllString(b.String(), " "))
 }
 
 // members reads an object in order, so that repeated keys are seen.
@@ -90,7 +121,7 @@ func refPushItem(raw json.RawMessage) (it refItem, ok bool) {
 			it.id, _, valid = refString(v)
 		case "traceId":
 			it.trace = format.UUID{}
-			if s, ok, isText := refString(v); ok && isText {
+			if s, ok, valid := refString(v); ok && valid {
 				it.trace, _ = format.ParseUUID(s)
 			}
 		case "payload":
@@ -101,40 +132,46 @@ func refPushItem(raw json.RawMessage) (it refItem, ok bool) {
 	if it.partition == "" {
 		it.partition = "Default"
 	}
-	if it.trace == (format.UUID{}) {
-		it.trace = format.UUID{}
-	}
 	fits := len(it.id) <= format.MaxTransactionID && 36+len(it.queue)+len(it.partition) <= format.NameBudget
 	return it, ok && queue && it.payload != nil && fits
 }
 
+var pushSeeds = []string{`{"items":[{"queue":"q","payload":{"a":[1,"x"]},"transactionId":"t","partition":"p"}]}`,
+	`{"items":[{"payload":null,"queue":"\u0071\ud83d\ude00","partition":null,"traceId":"4f2a6b1e-93c8-4d51-8a07-1c2d3e4f5a6b"}]} `,
+	`{"x":{"items":[]},"items":[{"queue":"a","payload":1},{"queue":"b","payload":2},{"queue":"a","payload":3}]}`,
+	`{"items":[{"queue":"q","queue":"r","payload":1,"payload":[ 2 ]}]}`, `{"items":[]}{`, `{"items":[]}"`,
+	`{"items":[]} -`, `{"items":[]}]`, `{"\u0069tems":[]}`, `{"items":[{"queue":"\ud800","payload":1e5}]}`,
+	`{"items":[{"queue":"q","payload":` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + `}]}`, ``, `{`, "\x00"}
+
 func FuzzPushDecode(f *testing.F) {
-	for _, s := range []string{`{"items":[{"queue":"q","payload":{"a":[1,"x"]},"transactionId":"t","partition":"p"}]}`,
-		`{"items":[{"payload":null,"queue":"\u0071\ud83d\ude00","partition":null,"traceId":"4f2a6b1e-93c8-4d51-8a07-1c2d3e4f5a6b"}]} `,
-		`{"x":{"items":[]},"items":[{"queue":"a","payload":1},{"queue":"b","payload":2},{"queue":"a","payload":3}]}`,
-		`{"items":[{"queue":"q","queue":"r","payload":1,"payload":[ 2 ]}]}`, `{"items":[]}{`, `{"items":[]}"`,
-		`{"items":[]} -`, `{"items":[]}]`, `{"\u0069tems":[]}`, `{"items":[{"queue":"\ud800","payload":1e5}]}`,
-		`{"items":[{"queue":"q","payload":` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + `}]}`, ``, `{`, "\x00"} {
+	for _, s := range pushSeeds {
 		f.Add([]byte(s))
 	}
 	p := newPushBody()
-	f.Fuzz(func(t *testing.T, body []byte) {
-		defer p.reset()
-		want, ok := refPush(body)
-		err := p.decode(body)
-		if ok != (err == nil) {
-			if deep(body) {
-				return // both have a limit of nesting, at slightly different depths
-			}
-			t.Fatalf("%q: accepted by the reference: %v, error %v", body, ok, err)
-		}
-		if err == nil {
-			comparePush(t, p, want)
-		}
-	})
+	f.Fuzz(func(t *testing.T, body []byte) { checkPush(t, p, body) })
 }
 
-func deep(body []byte) bool { return bytes.Count(body, []byte("["))+bytes.Count(body, []byte("{")) > 9000 }
+// checkPush reports whether the body is a push.
+func checkPush(t *testing.T, p *pushBody, body []byte) bool {
+	t.Helper()
+	defer p.reset()
+	want, ok := refPush(body)
+	err := p.decode(body)
+	if ok != (err == nil) {
+		if deep(body) {
+			return false // both have a limit of nesting, at slightly different depths
+		}
+		t.Fatalf("%q: accepted by the reference: %v, error %v", body, ok, err)
+	}
+	if err == nil {
+		comparePush(t, p, want)
+	}
+	return ok
+}
+
+func deep(body []byte) bool {
+	return bytes.Count(body, []byte("["))+bytes.Count(body, []byte("{")) > 9000
+}
 
 func comparePush(t *testing.T, p *pushBody, want []refItem) {
 	t.Helper()
@@ -196,37 +233,88 @@ func refAck(raw json.RawMessage) (a engine.Ack, group string, ok bool) {
 	return a, groupName(group), ok
 }
 
+var ackSeeds = []string{
+	`{"transactionId":"t","partitionId":"7","status":"completed","error":null,"consumerGroup":"g","leaseId":"l"}`,
+	`{"consumerGroup":"__QUEUE_MODE__","status":null,"offset":3,"partitionId":"07"}`, `{"offset":null,"status":"x"}`,
+	`{"offset":-0}`, `{"offset":1e2}`, `{"offset":18446744073709551616}`, `{"offset":01}`, `{}`, `{} 1`, `null`,
+	`{"error":"\u00e9\ud83d","status":"dlq","status":"retry"}`}
+
 func FuzzAckDecode(f *testing.F) {
-	for _, s := range []string{
-		`{"transactionId":"t","partitionId":"7","status":"completed","error":null,"consumerGroup":"g","leaseId":"l"}`,
-		`{"consumerGroup":"__QUEUE_MODE__","status":null,"offset":3,"partitionId":"07"}`, `{"offset":null,"status":"x"}`,
-		`{"offset":-0}`, `{"offset":1e2}`, `{"offset":18446744073709551616}`, `{"offset":01}`, `{}`, `{} 1`, `null`,
-		`{"error":"\u00e9\ud83d","status":"dlq","status":"retry"}`} {
+	for _, s := range ackSeeds {
 		f.Add([]byte(s))
 	}
 	a := new(ackBody)
-	f.Fuzz(func(t *testing.T, body []byte) {
-		defer a.reset()
-		want, group, ok := refAck(body)
-		ok = ok && utf8.Valid(body) && json.Valid(body) && 36+len(group) <= format.NameBudget
-		err := a.single(body)
-		if ok != (err == nil) {
-			if deep(body) {
-				return
+	f.Fuzz(func(t *testing.T, body []byte) { checkAck(t, a, body) })
+}
+
+// checkAck reports whether the body is an acknowledgment.
+func checkAck(t *testing.T, a *ackBody, body []byte) bool {
+	t.Helper()
+	defer a.reset()
+	want, group, ok := refAck(body)
+	ok = ok && utf8.Valid(body) && json.Valid(body) && 36+len(group) <= format.NameBudget
+	err := a.single(body)
+	if ok != (err == nil) {
+		if deep(body) {
+			return false
+		}
+		t.Fatalf("%q: accepted by the reference: %v, error %v", body, ok, err)
+	}
+	if want.Group = group; err == nil && (len(a.acks) != 1 || a.acks[0] != want) {
+		t.Fatalf("%q: %+v want %+v", body, a.acks, want)
+	}
+	batch := append(append([]byte(`{"acknowledgments":[`), body...), `],"consumerGroup":null}`...)
+	b := new(ackBody)
+	if err := b.batch(batch); err == nil && ok && len(b.acks) == 1 {
+		if want.Group = ""; b.acks[0] != want {
+			t.Fatalf("%q: %+v want %+v", batch, b.acks, want)
+		}
+	}
+	return ok
+}
+
+// mutate changes a body in a few places: bytes flipped, cut out, repeated, or tokens put in.
+func mutate(r *rand.Rand, seed string) []byte {
+	tokens := []string{"{", "}", "[", "]", ",", ":", `"`, "\\", "null", "true", "0", "-", "1e9", ".", " ", "\n", `"queue":`,
+		`"payload":`, `"items":`, `"offset":`, `"status":`, `""`, `\u00`, `\ud83d`, "\xff", "\xc3", "é", "\x00"}
+	b := []byte(seed)
+	for range 1 + r.IntN(3) {
+		i := r.IntN(len(b) + 1)
+		switch r.IntN(4) {
+		case 0:
+			b = slices.Insert(b, i, []byte(tokens[r.IntN(len(tokens))])...)
+		case 1:
+			if i < len(b) {
+				b[i] ^= 1 << r.IntN(8)
 			}
-			t.Fatalf("%q: accepted by the reference: %v, error %v", body, ok, err)
+		case 2:
+			b = slices.Delete(b, i, min(len(b), i+1+r.IntN(4)))
+		default:
+			j := min(len(b), i+r.IntN(40))
+			b = slices.Insert(b, i, slices.Clone(b[i:j])...)
 		}
-		if want.Group = group; err == nil && (len(a.acks) != 1 || a.acks[0] != want) {
-			t.Fatalf("%q: %+v want %+v", body, a.acks, want)
+	}
+	return b
+}
+
+// TestDecodersAgainstTheReference runs mutated bodies through both; many of them must be valid, or it shows little.
+func TestDecodersAgainstTheReference(t *testing.T) {
+	const rounds = 40_000
+	r := rand.New(rand.NewPCG(1, 2))
+	p, a := newPushBody(), new(ackBody)
+	pushes, acks := 0, 0
+	for range rounds {
+		if checkPush(t, p, mutate(r, pushSeeds[r.IntN(len(pushSeeds))])) {
+			pushes++
 		}
-		batch := append(append([]byte(`{"acknowledgments":[`), body...), `],"consumerGroup":null}`...)
-		b := new(ackBody)
-		if err := b.batch(batch); err == nil && ok && len(b.acks) == 1 {
-			if want.Group = ""; b.acks[0] != want {
-				t.Fatalf("%q: %+v want %+v", batch, b.acks, want)
-			}
+		if checkAck(t, a, mutate(r, ackSeeds[r.IntN(len(ackSeeds))])) {
+			acks++
 		}
-	})
+	}
+	if pushes < rounds/50 || acks < rounds/50 {
+		t.Errorf("of %d bodies %d pushes and %d acks were valid", rounds, pushes, acks)
+	}
+	t.Logf("valid: %d pushes, %d acks of %d each", pushes, acks, rounds)
 }
 
 // FuzzStringEscape: what appendString writes is JSON, and reads back as the string with U+FFFD for what is no UTF-8.

@@ -129,19 +129,39 @@ func appendTime(b []byte, v format.Wall) []byte {
 	return append(b, '"')
 }
 
+// plain bytes stand for themselves in a JSON string.
+var plain = func() (t [256]bool) {
+	for c := ' '; c < utf8.RuneSelf; c++ {
+		t[c] = c != '"' && c != '\\'
+	}
+	return t
+}()
+
 // appendString writes a JSON string. Bytes that are not UTF-8 become U+FFFD.
 func appendString(b []byte, s string) []byte {
 	b = append(b, '"')
+	i := 0
+	for i < len(s) && plain[s[i]] {
+		i++
+	}
+	b = append(b, s[:i]...)
+	if i < len(s) {
+		b = appendRest(b, s[i:])
+	}
+	return append(b, '"')
+}
+
+// appendRest writes what begins with a byte that is not plain.
+func appendRest(b []byte, s string) []byte {
 	from := 0
 	for i := 0; i < len(s); {
 		c := s[i]
-		if c >= ' ' && c != '"' && c != '\\' && c < utf8.RuneSelf {
+		if plain[c] {
 			i++
 			continue
 		}
 		if c >= utf8.RuneSelf {
-			r, size := utf8.DecodeRuneInString(s[i:])
-			if r != utf8.RuneError || size != 1 {
+			if r, size := utf8.DecodeRuneInString(s[i:]); r != utf8.RuneError || size != 1 {
 				i += size
 				continue
 			}
@@ -151,8 +171,7 @@ func appendString(b []byte, s string) []byte {
 		i++
 		from = i
 	}
-	b = append(b, s[from:]...)
-	return append(b, '"')
+	return append(b, s[from:]...)
 }
 
 // appendEscaped writes one byte that can not stand in a JSON string.

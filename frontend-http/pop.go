@@ -192,6 +192,7 @@ type popEncoder struct {
 	d      *engine.Delivery
 	claim  int    // whose tail is in tail; -1 none
 	tail   []byte // from "partitionId" to the end of the message
+	common []byte // the part of tail that all claims share
 	at     format.Wall
 	time   []byte      // at as text: messages of one push share it
 	oldest format.Wall // the earliest createdAt
@@ -210,10 +211,13 @@ func (e *popEncoder) encode(b []byte, queue string) ([]byte, error) {
 	} else {
 		b = append(b, `,"partition":"","partitionId":"`...)
 	}
-	b = append(b, `","leaseId":`...)
+	b = append(b, '"')
+	from := len(b)
+	b = append(b, `,"leaseId":`...)
 	b = appendString(b, d.Lease)
 	b = append(b, `,"consumerGroup":`...)
 	b = appendString(b, d.Group)
+	e.common = append(append(e.common, b[from:]...), `,"deliveryAttempt":`...)
 	b = append(b, `,"messages":[`...)
 	first := true
 	for m, err := range d.Messages() {
@@ -289,11 +293,7 @@ func (e *popEncoder) shareTail(claim int) {
 	t = strconv.AppendUint(t, uint64(cl.PartitionID), 10)
 	t = append(t, `","partition":`...)
 	t = appendString(t, cl.Partition)
-	t = append(t, `,"leaseId":`...)
-	t = appendString(t, e.d.Lease)
-	t = append(t, `,"consumerGroup":`...)
-	t = appendString(t, e.d.Group)
-	t = append(t, `,"deliveryAttempt":`...)
+	t = append(t, e.common...)
 	t = strconv.AppendUint(t, uint64(cl.Attempt), 10)
 	e.tail = append(t, '}')
 }

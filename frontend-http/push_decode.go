@@ -2,9 +2,7 @@ package frontendhttp
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
-	"io"
 	"unicode/utf8"
 
 	"github.com/go-faster/jx"
@@ -105,14 +103,6 @@ func (p *pushBody) decode(body []byte) error {
 	return nil
 }
 
-// atEnd refuses a second document.
-func atEnd(d *jx.Decoder) error {
-	if err := d.Skip(); !errors.Is(err, io.EOF) {
-		return badBody("something follows the object")
-	}
-	return nil
-}
-
 func (p *pushBody) items() error {
 	arr, err := p.jx.ArrIter()
 	if err != nil {
@@ -147,9 +137,9 @@ func (p *pushBody) item(at int) error {
 	for obj.Next() && bad == nil {
 		switch string(obj.Key()) {
 		case "queue":
-			queue, hasQueue, bad = p.str("queue", at)
+			queue, hasQueue, bad = stringOrNull(&p.jx, "queue", at)
 		case "partition":
-			partition, _, bad = p.str("partition", at)
+			partition, _, bad = stringOrNull(&p.jx, "partition", at)
 		case "transactionId":
 			m.TransactionID, bad = p.transactionID(at)
 		case "traceId":
@@ -175,28 +165,8 @@ func (p *pushBody) item(at int) error {
 	return p.add(m, queue, partition)
 }
 
-// str reads a string or null. The bytes are valid until the next value when they were escaped.
-func (p *pushBody) str(key string, at int) (b []byte, ok bool, err error) {
-	switch p.jx.Next() {
-	case jx.Null:
-		if err := p.jx.Null(); err != nil {
-			return nil, false, badBody(err.Error())
-		}
-		return nil, false, nil
-	case jx.String:
-		if b, err = p.jx.StrBytes(); err != nil {
-			return nil, false, badBody(err.Error())
-		}
-		return b, true, nil
-	}
-	if err := p.jx.Skip(); err != nil {
-		return nil, false, badBody(err.Error())
-	}
-	return nil, false, badBody(fmt.Sprintf("%s of item %d must be a string", key, at))
-}
-
 func (p *pushBody) transactionID(at int) (string, error) {
-	b, _, err := p.str("transactionId", at)
+	b, _, err := stringOrNull(&p.jx, "transactionId", at)
 	if err != nil {
 		return "", err
 	}
@@ -208,17 +178,16 @@ func (p *pushBody) transactionID(at int) (string, error) {
 
 // traceID ignores what is not a UUID (S-push-11).
 func (p *pushBody) traceID() (format.UUID, error) {
-	if p.jx.Next() != jx.String {
-		if err := p.jx.Skip(); err != nil {
-			return format.UUID{}, badBody(err.Error())
-		}
-		return format.UUID{}, nil
-	}
-	b, err := p.jx.StrBytes()
+	kind := p.jx.Next()
+	raw, err := p.jx.Raw()
 	if err != nil {
 		return format.UUID{}, badBody(err.Error())
 	}
-	u, _ := format.ParseUUID(string(b))
+	if kind != jx.String {
+		return format.UUID{}, nil
+	}
+	text, _ := unquote(raw)
+	u, _ := format.ParseUUID(string(text))
 	return u, nil
 }
 
