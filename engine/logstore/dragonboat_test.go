@@ -1,0 +1,445 @@
+package logstore
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"path"
+	"reflect"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/lni/dragonboat/v4"
+	"github.com/lni/dragonboat/v4/config"
+	"github.com/lni/dragonboat/v4/logger"
+	"github.com/lni/dragonboat/v4/raftio"
+	pb "github.com/lni/dragonboat/v4/raftpb"
+	sm "github.com/lni/dragonboat/v4/statemachine"
+
+	"queen/engine/format"
+	"queen/engine/vfs"
+)
+
+var raftSteps = flag.Int("raft-steps", 6000, "steps of the random trace through the replication library's log interface")
+
+// raftModel is what the library must read back of one replica.
+type raftModel struct {
+	boot     *pb.Bootstrap
+	state    pb.State
+	saved    pb.State // as a crash leaves it
+	snapshot pb.Snapshot
+	first    uint64 // of entries
+	entries  []pb.Entry
+}
+
+func (m *raftModel) last() uint64 { return m.first + uint64(len(m.entries)) - 1 }
+
+// raftTrace makes legal calls of the library's log interface on a few replicas and compares every answer with the models.
+type raftTrace struct {
+	t      *testing.T
+	r      *rand.Rand
+	fs     *vfs.Mem
+	o      Options
+	db     *testLogDB
+	models map[raftio.NodeInfo]*raftModel
+	step   int
+}
+
+func (x *raftTrace) must(err error) {
+	x.t.Helper()
+	if err != nil {
+		x.t.Fatalf("step %d: %v", x.step, err)
+	}
+}
+
+// TestRaftTrace: append, overwrite, commit-only, vote, streamed install with and without entries behind it, dummy snapshot,
+// remove and compact, removed replicas, imported snapshots, clean stops and crashes.
+func TestRaftTrace(t *testing.T) {
+	x := &raftTrace{t: t, r: rand.New(rand.NewPCG(77, 1)), fs: vfs.NewMem(), models: map[raftio.NodeInfo]*raftModel{}}
+	x.o = testOptions(x.fs)
+	x.o.SaverBytes, x.o.BeaconEvery = 4096, time.Nanosecond
+	x.db = &testLogDB{s: mustOpen(t, x.o)}
+	for x.step = range *raftSteps {
+		info := raftio.GetNodeInfo(uint64(1+x.r.IntN(3)), 5)
+		m := x.models[info]
+		if m == nil {
+			m = &raftModel{first: 1}
+			x.models[info] = m
+			m.boot = &pb.Bootstrap{Type: pb.OnDiskStateMachine, Addresses: map[uint64]string{5: "h:1", 6: "h:2"}}
+			x.must(x.db.SaveBootstrapInfo(info.ShardID, info.ReplicaID, *m.boot))
+		}
+		x.act(info, m)
+		x.compare(info, m)
+		if x.r.IntN(150) == 0 {
+			x.restart()
+		}
+	}
+	x.must(x.db.Close())
+}
+
+func (x *raftTrace) act(info raftio.NodeInfo, m *raftModel) {
+	u := pb.Update{ShardID: info.ShardID, ReplicaID: info.ReplicaID}
+	switch p := x.r.IntN(100); {
+	case p < 40:
+		x.appendAt(&u, m, m.last()+1)
+	case p < 55 && m.last() > m.state.Commit:
+		m.state.Term++
+		x.appendAt(&u, m, m.state.Commit+1+uint64(x.r.IntN(int(m.last()-m.state.Commit))))
+	case p < 65:
+		m.state.Term, m.state.Vote = m.state.Term+1, uint64(5+x.r.IntN(2))
+		u.State = m.state
+	case p < 78 && m.last() > m.state.Commit:
+		m.state.Commit += 1 + uint64(x.r.IntN(int(m.last()-m.state.Commit)))
+		u.State = m.state
+	case p < 84:
+		x.install(&u, m)
+	case p < 90:
+		x.dummy(info, m)
+		return
+	case p < 94:
+		x.must(x.db.RemoveEntriesTo(info.ShardID, info.ReplicaID, m.state.Commit))
+		done, err := x.db.CompactEntriesTo(info.ShardID, info.ReplicaID, m.state.Commit)
+		x.must(err)
+		<-done
+		return
+	case p < 95:
+		x.must(x.db.RemoveNodeData(info.ShardID, info.ReplicaID))
+		*m = raftModel{first: 1}
+		return
+	case p < 96:
+		ss := x.streamed(info, m.last()+10, m.state.Term+1)
+		x.must(x.db.ImportSnapshot(ss, info.ReplicaID))
+		state := pb.State{Term: ss.Term, Commit: ss.Index}
+		*m = raftModel{
+			boot:  &pb.Bootstrap{Join: true, Type: ss.Type, Addresses: map[uint64]string{}},
+			state: state, saved: state, snapshot: ss, first: ss.Index + 1,
+		}
+		return
+	}
+	x.must(x.db.SaveRaftState([]pb.Update{u}, 1))
+	if !pb.IsEmptyState(u.State) && (len(u.EntriesToSave) > 0 || !pb.IsEmptySnapshot(u.Snapshot) || u.State.Vote != m.saved.Vote ||
+		u.State.Term != m.saved.Term) {
+		m.saved = u.State
+	}
+}
+
+func (x *raftTrace) appendAt(u *pb.Update, m *raftModel, from uint64) {
+	if m.state.Term == 0 {
+		m.state.Term = 1
+	}
+	m.entries = m.entries[:from-m.first]
+	for i := range 1 + x.r.IntN(6) {
+		e := pb.Entry{
+			Index: from + uint64(i), Term: m.state.Term, Type: pb.EncodedEntry, Key: x.r.Uint64(), ClientID: x.r.Uint64() | 1,
+			Cmd: encoded(x.r.IntN(40), x.r.IntN(2500), x.r.Uint64()),
+		}
+		switch x.r.IntN(8) {
+		case 0:
+			e = pb.Entry{Index: e.Index, Term: e.Term, Type: pb.ApplicationEntry}
+		case 1:
+			e.Type, e.ClientID, e.Cmd = pb.ConfigChangeEntry, 0, []byte("a membership change")
+		}
+		u.EntriesToSave = append(u.EntriesToSave, e)
+	}
+	m.entries = append(m.entries, u.EntriesToSave...)
+	if x.r.IntN(2) == 0 {
+		m.state.Commit = max(m.state.Commit, from+uint64(x.r.IntN(len(u.EntriesToSave))))
+	}
+	u.State = m.state
+}
+
+func (x *raftTrace) streamed(info raftio.NodeInfo, index, term uint64) pb.Snapshot {
+	return pb.Snapshot{
+		Filepath: "/snapshots/x", FileSize: 100, Index: index, Term: term, ShardID: info.ShardID, Type: pb.OnDiskStateMachine,
+		Membership:  pb.Membership{ConfigChangeId: 3, Addresses: map[uint64]string{5: "h:1", 6: "h:2"}},
+		OnDiskIndex: index, Checksum: []byte{1, 2, 3},
+	}
+}
+
+func (x *raftTrace) install(u *pb.Update, m *raftModel) {
+	// Often below the end of a log that conflicts with it: what lies above must never come back.
+	index := m.state.Commit + 1 + uint64(x.r.IntN(8))
+	m.state.Term++
+	u.Snapshot = x.streamed(raftio.GetNodeInfo(u.ShardID, u.ReplicaID), index, m.state.Term)
+	m.snapshot, m.first, m.entries, m.state.Commit = u.Snapshot, index+1, nil, index
+	u.State = m.state
+	if x.r.IntN(2) == 0 {
+		x.appendAt(u, m, index+1)
+	}
+}
+
+func (x *raftTrace) dummy(info raftio.NodeInfo, m *raftModel) {
+	at := m.state.Commit
+	if at < m.first || at <= m.snapshot.Index {
+		return
+	}
+	m.snapshot = x.streamed(info, at, m.entries[at-m.first].Term)
+	m.snapshot.Dummy = true
+	u := pb.Update{ShardID: info.ShardID, ReplicaID: info.ReplicaID, Snapshot: m.snapshot}
+	x.must(x.db.SaveSnapshots([]pb.Update{u}))
+	m.saved.Commit = m.state.Commit // the newest commit goes with every extent
+}
+
+func (x *raftTrace) compare(info raftio.NodeInfo, m *raftModel) {
+	t := x.t
+	boot, err := x.db.GetBootstrapInfo(info.ShardID, info.ReplicaID)
+	if m.boot == nil != errors.Is(err, raftio.ErrNoBootstrapInfo) || m.boot != nil && !reflect.DeepEqual(boot, *m.boot) {
+		t.Fatalf("step %d: bootstrap %+v, want %+v: %v", x.step, boot, m.boot, err)
+	}
+	if m.boot == nil {
+		delete(x.models, info)
+	}
+	ss, err := x.db.GetSnapshot(info.ShardID, info.ReplicaID)
+	x.must(err)
+	if fmt.Sprintf("%+v", ss) != fmt.Sprintf("%+v", m.snapshot) && !(pb.IsEmptySnapshot(ss) && pb.IsEmptySnapshot(m.snapshot)) {
+		t.Fatalf("step %d: snapshot %+v, want %+v", x.step, ss, m.snapshot)
+	}
+	rs, err := x.db.ReadRaftState(info.ShardID, info.ReplicaID, ss.Index)
+	if pb.IsEmptyState(m.state) && len(m.entries) == 0 {
+		if !errors.Is(err, raftio.ErrNoSavedLog) {
+			t.Fatalf("step %d: state of an empty log: %v", x.step, err)
+		}
+		return
+	}
+	x.must(err)
+	want := raftio.RaftState{State: m.state}
+	want.State.Commit = max(want.State.Commit, ss.Index)
+	if m.last() > ss.Index {
+		want.FirstIndex, want.EntryCount = ss.Index+1, m.last()-ss.Index
+	}
+	if rs != want {
+		t.Fatalf("step %d: raft state %+v, want %+v", x.step, rs, want)
+	}
+	x.iterate(info, m)
+}
+
+func (x *raftTrace) iterate(info raftio.NodeInfo, m *raftModel) {
+	t := x.t
+	if len(m.entries) == 0 {
+		return
+	}
+	low := m.first + uint64(x.r.IntN(len(m.entries)))
+	high := low + 1 + uint64(x.r.IntN(int(m.last()-low)+1))
+	maxSize := uint64(x.r.IntN(6000))
+	if maxSize < 500 {
+		maxSize, high = 0, low+1
+	}
+	got, size, err := x.db.IterateEntries(nil, 0, info.ShardID, info.ReplicaID, low, high, maxSize)
+	x.must(err)
+	if maxSize == 0 {
+		if len(got) != 1 || got[0].Index != low || got[0].Term != m.entries[low-m.first].Term {
+			t.Fatalf("step %d: term of %d: %+v", x.step, low, got)
+		}
+		return
+	}
+	var want []pb.Entry
+	wantSize := uint64(0)
+	for i := low; i < high && wantSize <= maxSize; i++ {
+		e := m.entries[i-m.first]
+		wantSize += uint64(e.SizeUpperLimit())
+		want = append(want, e)
+	}
+	if len(got) != len(want) || size != wantSize {
+		t.Fatalf("step %d: [%d, %d) up to %d: %d entries of %d bytes, want %d of %d",
+			x.step, low, high, maxSize, len(got), size, len(want), wantSize)
+	}
+	for i := range want {
+		if !bytes.Equal(got[i].Cmd, want[i].Cmd) {
+			t.Fatalf("step %d: entry %d: command differs", x.step, want[i].Index)
+		}
+		got[i].Cmd, want[i].Cmd = nil, nil
+		if !reflect.DeepEqual(got[i], want[i]) {
+			t.Fatalf("step %d: entry %+v, want %+v", x.step, got[i], want[i])
+		}
+	}
+}
+
+func (x *raftTrace) restart() {
+	crash := x.r.IntN(2) == 0
+	if crash {
+		x.fs = x.fs.Crash(vfs.DropUnsynced())
+		x.o.FS = x.fs
+	}
+	_ = x.db.Close()
+	x.db = &testLogDB{s: mustOpen(x.t, x.o)}
+	for info, m := range x.models {
+		st, _ := x.db.s.Replica(format.RaftGroup(info.ShardID), format.Replica(info.ReplicaID))
+		if got := uint64(st.Commit); crash && got >= m.saved.Commit && got <= m.state.Commit {
+			m.state.Commit = got // commit-only saves need not survive a crash
+		}
+		m.saved = m.state
+		x.compare(info, m)
+	}
+}
+
+// countingSM is an on-disk state machine whose state is the store's own log, as in the product: Open returns how far it goes.
+type countingSM struct {
+	s       *Store
+	applied uint64
+	updates map[uint64][]byte
+}
+
+func (c *countingSM) Open(<-chan struct{}) (uint64, error) {
+	st, _ := c.s.Replica(1, 1)
+	c.applied = uint64(min(st.Commit, st.Last))
+	return c.applied, nil
+}
+
+func (c *countingSM) Update(entries []sm.Entry) ([]sm.Entry, error) {
+	for i := range entries {
+		c.applied = entries[i].Index
+		c.updates[entries[i].Index] = bytes.Clone(entries[i].Cmd)
+		entries[i].Result = sm.Result{Value: entries[i].Index}
+	}
+	return entries, nil
+}
+
+func (c *countingSM) Lookup(any) (any, error)       { return c.applied, nil }
+func (c *countingSM) Sync() error                   { return nil }
+func (c *countingSM) PrepareSnapshot() (any, error) { return nil, nil }
+func (c *countingSM) Close() error                  { return nil }
+func (c *countingSM) SaveSnapshot(any, io.Writer, <-chan struct{}) error {
+	return errors.New("no image is streamed here")
+}
+func (c *countingSM) RecoverFromSnapshot(io.Reader, <-chan struct{}) error {
+	return errors.New("no image is streamed here")
+}
+
+// TestBootstrapOfASingleNodesLog proves the way from a single node to a cluster: one extent is appended to the log that the single
+// node wrote (bootstrap record, term 2 with its vote, a dummy snapshot at the last entry), no entry is rewritten, and the
+// replication library starts on it, leads, commits behind it, and restarts.
+func TestBootstrapOfASingleNodesLog(t *testing.T) {
+	for _, back := range []format.Index{0, 3} {
+		t.Run(fmt.Sprintf("snapshot %d before the end", back), func(t *testing.T) { bootstrapLog(t, back) })
+	}
+}
+
+func bootstrapLog(t *testing.T, back format.Index) {
+	for _, name := range []string{"dragonboat", "raft", "rsm", "transport", "grpc", "logdb", "util", "config", "settings", "utils"} {
+		logger.GetLogger(name).SetLevel(logger.ERROR)
+	}
+	dir := t.TempDir()
+	o := Options{
+		FS: vfs.NewOS(vfs.OSOptions{}), Dir: path.Join(dir, "log"), SegmentBytes: 4 << 20, PoolReady: 1, PoolReserve: 1,
+		Fatal: func(err error) { t.Error(err) },
+	}
+	const local = 20
+	address := freeAddress(t)
+	single := mustOpen(t, o)
+	for i := format.Index(1); i <= local; i++ {
+		e := entry(i, 1, encoded(10, 1000, uint64(i)))
+		if err := single.Append(&Save{Group: 1, Replica: 1, Entries: []Entry{e}, Commit: i}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := single.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	offline := mustOpen(t, o)
+	voters := []format.Member{{Role: format.MemberVoter, Replica: 1, Address: address}}
+	at := local - back
+	err := offline.Append(&Save{
+		Group: 1, Replica: 1,
+		Bootstrap: &format.Bootstrap{Group: 1, Replica: 1, Type: uint8(pb.OnDiskStateMachine), Members: voters},
+		State:     &HardState{Term: 2, Vote: 1},
+		Snapshot:  &format.Snapshot{Group: 1, Replica: 1, Index: at, Term: 1, OnDisk: at, Dummy: true,
+			ConfigChange: 1, Members: voters}, // the library panics on a membership without the index of its change
+		Commit:    local,
+	})
+	if err != nil || offline.Stats().Extents != 1 {
+		t.Fatalf("%d extents: %v", offline.Stats().Extents, err)
+	}
+	if err := offline.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	for round := range 2 {
+		s := mustOpen(t, o)
+		machine := &countingSM{s: s, updates: map[uint64][]byte{}}
+		host := startHost(t, path.Join(dir, "host"), address, s, machine)
+		for i := range 5 {
+			data := encoded(3, 100, uint64(1000*round+i))[1:] // the library puts the first byte in front
+			result, err := propose(host, data)
+			if err != nil {
+				t.Fatalf("round %d: propose: %v", round, err)
+			}
+			if result.Value <= local || !bytes.Equal(machine.updates[result.Value], data) {
+				t.Fatalf("round %d: proposal at %d", round, result.Value)
+			}
+			pos, n, err := s.Locate(1, 1, format.Index(result.Value))
+			if err != nil {
+				t.Fatal(err)
+			}
+			stored, err := s.ReadAt(pos, 0, n, nil)
+			if err != nil || stored[0] != 0 || !bytes.Equal(stored[1:], data) {
+				t.Fatalf("round %d: the log holds other bytes: %v", round, err)
+			}
+		}
+		host.Close()
+	}
+	s := mustOpen(t, o)
+	defer s.Close()
+	for i := format.Index(1); i <= local; i++ {
+		got, err := s.Entries(nil, 1, 1, i, i+1, 1<<30, nil)
+		if err != nil || len(got) != 1 || !bytes.Equal(got[0].Data, encoded(10, 1000, uint64(i))) || got[0].Term != 1 {
+			t.Fatalf("entry %d of the single node: %v", i, err)
+		}
+	}
+	if st, _ := s.Replica(1, 1); st.State.Term < 3 || st.Last <= local+10 {
+		t.Fatalf("%+v", st)
+	}
+}
+
+// propose waits for a leader first: the library refuses until there is one.
+func propose(host *dragonboat.NodeHost, data []byte) (result sm.Result, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	defer cancel()
+	for {
+		result, err = host.SyncPropose(ctx, host.GetNoOPSession(1), data)
+		if !errors.Is(err, dragonboat.ErrShardNotReady) || ctx.Err() != nil {
+			return result, err
+		}
+		runtime.Gosched()
+	}
+}
+
+func startHost(t *testing.T, dir, address string, s *Store, machine sm.IOnDiskStateMachine) *dragonboat.NodeHost {
+	t.Helper()
+	nhc := config.NodeHostConfig{NodeHostDir: dir, RTTMillisecond: 5, RaftAddress: address}
+	nhc.Expert.LogDBFactory = testLogDBFactory{&testLogDB{s: s}}
+	nhc.Expert.Engine = config.EngineConfig{ExecShards: 1, CommitShards: 1, ApplyShards: 1, SnapshotShards: 1, CloseShards: 1}
+	host, err := dragonboat.NewNodeHost(nhc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	create := func(uint64, uint64) sm.IOnDiskStateMachine { return machine }
+	cfg := config.Config{
+		ReplicaID: 1, ShardID: 1, ElectionRTT: 10, HeartbeatRTT: 1, CheckQuorum: true, PreVote: true,
+		DisableAutoCompactions: true, CompactionOverhead: 1 << 40,
+	}
+	if err := host.StartOnDiskReplica(map[uint64]string{1: address}, false, create, cfg); err != nil {
+		host.Close()
+		t.Fatal(err)
+	}
+	return host
+}
+
+// freeAddress finds a port below the ephemeral range.
+func freeAddress(t *testing.T) string {
+	for port := 21000 + rand.IntN(5000); port < 30000; port++ {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err == nil {
+			l.Close()
+			return fmt.Sprintf("127.0.0.1:%d", port)
+		}
+	}
+	t.Fatal("no free port")
+	return ""
+}
