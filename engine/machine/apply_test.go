@@ -30,6 +30,14 @@ func (r *rig) pop(p *format.Pop) *format.PopResult {
 	return &r.apply().Pops[0]
 }
 
+// addDone acks [first, end) as completed.
+func (r *rig) addDone(part format.PartitionID, group string, lease format.UUID, first, end format.Offset) {
+	r.buf.AddAck(&format.Ack{
+		Partition: part, Group: []byte(group), Lease: lease,
+		Runs: []format.AckRun{{First: first, Count: uint32(end - first), Status: format.AckCompleted}},
+	})
+}
+
 // spread pushes one message to each of n partitions, thousands per entry.
 func (r *rig) spread(queue string, n int) {
 	for i := range n {
@@ -50,8 +58,7 @@ func (r *rig) drain(queue, group string) map[format.PartitionID][]format.Offset 
 			for o := c.First; o < c.End; o++ {
 				got[c.Partition] = append(got[c.Partition], o)
 			}
-			r.buf.AddAck(&format.Ack{Partition: c.Partition, Group: []byte(group), Lease: p.Lease,
-				Runs: []format.AckRun{{First: c.First, Count: uint32(c.End - c.First), Status: format.AckCompleted}}})
+			r.addDone(c.Partition, group, p.Lease, c.First, c.End)
 		}
 		if r.buf.Count > 0 {
 			r.apply()
@@ -77,14 +84,14 @@ func TestVerdictsDoNotWaitForTimers(t *testing.T) {
 		}
 	}
 	last := pid(n)
-	r.buf.AddAck(&format.Ack{Partition: last, Group: []byte("g"), Lease: claims[last], Runs: []format.AckRun{{Count: 1, Status: format.AckCompleted}}})
+	r.addDone(last, "g", claims[last], 0, 1)
 	if code := r.apply().Items[0].Code; code != format.CodeOK {
 		t.Fatalf("ack: %s", codeNames[code])
 	}
 	r.advance(time.Minute)
 	fired, late := pid(1), pid(n-1)
 	for _, p := range []format.PartitionID{fired, late, last} {
-		r.buf.AddAck(&format.Ack{Partition: p, Group: []byte("g"), Lease: claims[p], Runs: []format.AckRun{{Count: 1, Status: format.AckCompleted}}})
+		r.addDone(p, "g", claims[p], 0, 1)
 		r.buf.AddExtend(&format.Extend{Lease: claims[p], For: 1})
 	}
 	out := r.apply()
@@ -137,7 +144,9 @@ func TestRingWrapsDuringCircle(t *testing.T) {
 	r.m.journalMin, r.m.lookLimit = 16, 7
 	const parts = 30
 	for _, g := range []string{"fast", "slow"} {
-		r.buf.AddRegister(&format.Register{Tenant: format.DefaultTenant, Queue: []byte("q"), Group: []byte(g), Start: format.StartAll})
+		r.buf.AddRegister(&format.Register{
+			Tenant: format.DefaultTenant, Queue: []byte("q"), Group: []byte(g), Start: format.StartAll,
+		})
 	}
 	r.apply()
 	got := map[format.PartitionID][]format.Offset{}
@@ -155,8 +164,7 @@ func TestRingWrapsDuringCircle(t *testing.T) {
 			for o := c.First; o < c.End; o++ {
 				got[c.Partition] = append(got[c.Partition], o)
 			}
-			r.buf.AddAck(&format.Ack{Partition: c.Partition, Group: []byte("slow"), Lease: res.Lease,
-				Runs: []format.AckRun{{First: c.First, Count: uint32(c.End - c.First), Status: format.AckCompleted}}})
+			r.addDone(c.Partition, "slow", res.Lease, c.First, c.End)
 		}
 		if r.buf.Count > 0 {
 			r.apply()
@@ -211,8 +219,7 @@ func TestOldestFirst(t *testing.T) {
 			delete(pushed, c.Partition)
 		}
 		order++
-		r.buf.AddAck(&format.Ack{Partition: c.Partition, Group: []byte("g"), Lease: res.Lease,
-			Runs: []format.AckRun{{First: c.First, Count: 1, Status: format.AckCompleted}}})
+		r.addDone(c.Partition, "g", res.Lease, c.First, c.First+1)
 		r.apply()
 	}
 	if len(pushed) != 0 {
@@ -362,29 +369,30 @@ func TestDivergenceIsLoud(t *testing.T) {
 func FuzzApply(f *testing.F) {
 	seedRig := newRig(f)
 	for _, line := range []string{
-		"push q/a m1 m2 _", "pop q g=g start=all batch=3 parts=4", "pop q,r g=g start=from:-5s ev=#1:1:1", "ack #1 g=g L 0-3:ok 4:dlq:x:5s",
-		"ack #1 unfenced 0:failed", "extend L 5s", "release L #1", "skip L #1 3", "trimlease L #1 last=1 end=2", "seek q/a g 1",
-		"register q g all reset", "register q g from:-1s missing", "configure q delay=1 window=2 maxDeliveries=1 null:dedup", "reveal #1 5 next=1s gen=1",
-		"retain q=1 cutoff=-5s gen=1", "trim q=1 #1:1", "delete queue q", "delete group q g keep", "delete part #1 2", "delete dead #1 0",
+		"push q/a m1 m2 _", "pop q g=g start=all batch=3 parts=4", "pop q,r g=g start=from:-5s ev=#1:1:1",
+		"ack #1 g=g L 0-3:ok 4:dlq:x:5s", "ack #1 unfenced 0:failed", "extend L 5s", "release L #1", "skip L #1 3",
+		"trimlease L #1 last=1 end=2", "seek q/a g 1", "register q g all reset", "register q g from:-1s missing",
+		"configure q delay=1 window=2 maxDeliveries=1 null:dedup", "reveal #1 5 next=1s gen=1", "retain q=1 cutoff=-5s gen=1", "trim q=1 #1:1", "delete queue q", "delete group q g keep", "delete part #1 2", "delete dead #1 0",
 		"redrive 0 q/b x", "purge q", "sweep 10", "mark", "tick", "term 1", "opaque 15",
 	} {
 		seedRig.buf.Reset()
 		seedRig.addLine(nil, strings.Fields(line))
-		f.Add(seedRig.buf.Commands, seedRig.buf.IDs, uint8(seedRig.buf.Count), uint16(seedRig.buf.Ordinals), uint16(len(seedRig.buf.Payload)))
+		b := &seedRig.buf
+		f.Add(b.Commands, b.IDs, uint8(b.Count), uint16(b.Ordinals), uint16(len(b.Payload)))
 	}
 	f.Fuzz(func(t *testing.T, commands, ids []byte, count uint8, ordinals, payload uint16) {
 		r := newRig(t)
 		for _, line := range []string{
-			"push q/a m1 m2 m3", "push q/b _", "pop q g=g start=all as=L lease=10s batch=2", "ack #1 g=g L 0:dlq", "pop q g=g as=L", "configure r delay=2",
-			"push r/a _", "delete group q x",
+			"push q/a m1 m2 m3", "push q/b _", "pop q g=g start=all as=L lease=10s batch=2", "ack #1 g=g L 0:dlq",
+			"pop q g=g as=L", "configure r delay=2", "push r/a _", "delete group q x",
 		} {
 			r.addLine(nil, strings.Fields(line))
 			r.apply()
 			r.advance(time.Second)
 		}
 		e := format.Entry{
-			Header: format.EntryHeader{Epoch: 1, T: r.T, W: r.W, Fuse: 1000}, Commands: commands, IDs: ids, CommandCount: uint32(count),
-			Ordinals: format.Ordinal(ordinals), PayloadBase: 4096, Len: 4096 + uint32(payload),
+			Header: format.EntryHeader{Epoch: 1, T: r.T, W: r.W, Fuse: 1000}, Commands: commands, IDs: ids,
+			CommandCount: uint32(count), Ordinals: format.Ordinal(ordinals), PayloadBase: 4096, Len: 4096 + uint32(payload),
 		}
 		if err := r.m.Apply(r.index+1, &e, &r.out); err != nil {
 			t.Skip(err) // a digest that differs

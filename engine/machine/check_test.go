@@ -167,8 +167,8 @@ func checkReachable(m *Machine, q *queue, g *group, h, ch handle, live bool, inF
 	if p.jpos >= g.scan && p.jpos < q.journal.End() {
 		return nil
 	}
-	return fmt.Errorf("claimable, but neither queued nor in the journal (jpos %d, scan %d, end %d, read %d, kind %d, cursor %v, circle %+v, partition %+v)",
-		p.jpos, g.scan, q.journal.End(), q.read, g.start, live, g.circle, *p)
+	return fmt.Errorf("claimable, but neither queued nor in the journal (jpos %d, scan %d, end %d, read %d, kind %d, cursor %v)",
+		p.jpos, g.scan, q.journal.End(), q.read, g.start, live)
 }
 
 func checkLeases(m *Machine) error {

@@ -38,7 +38,9 @@ func newDeadTrees() (*btree.BTreeG[deadKey], *btree.BTreeG[deadAddr]) {
 
 // fileDead writes a dead letter: a pointer to the message, which pins it, and why. The id is made from
 // the place of the command; the n-th record of one command carries n in the time of its id.
-func (m *Machine) fileDead(q *queue, p *partRec, at format.Offset, group string, retries uint32, reason []byte) format.DeadLetterID {
+func (m *Machine) fileDead(q *queue, p *partRec, at format.Offset, group string, retries uint32,
+	reason []byte,
+) format.DeadLetterID {
 	h, d := m.dead.Alloc()
 	if h == 0 {
 		return format.DeadLetterID{}

@@ -176,8 +176,8 @@ func (m *Machine) EvidenceFrom() uint64 { return m.marks - min(m.marks, chunksKe
 func (m *Machine) RecentID(part format.PartitionID, hash format.IDHash) (format.DupResult, bool) {
 	id, ok := m.ids.Find(uint64(part), hash)
 	return format.DupResult{
-		Offset: format.Offset(id.Offset), Place: format.Place{Index: format.Index(id.Index), Ordinal: format.Ordinal(id.Ordinal)},
-		W: format.Wall(id.W),
+		Offset: format.Offset(id.Offset), W: format.Wall(id.W),
+		Place: format.Place{Index: format.Index(id.Index), Ordinal: format.Ordinal(id.Ordinal)},
 	}, ok
 }
 
@@ -297,7 +297,9 @@ func (m *Machine) PartitionByID(t format.Tenant, id format.PartitionID) (Partiti
 // Partitions lists partitions of a queue with ids above after, in order of creation, that were written
 // at or after since. It looks at no more than look of them and returns at most limit; next is where to
 // go on, 0 at the end.
-func (m *Machine) Partitions(queue format.QueueID, after format.PartitionID, since format.Wall, limit, look int) (rows []Partition, next format.PartitionID) {
+func (m *Machine) Partitions(queue format.QueueID, after format.PartitionID, since format.Wall,
+	limit, look int,
+) (rows []Partition, next format.PartitionID) {
 	q := m.liveQueue(queue)
 	if q == nil {
 		return nil, 0

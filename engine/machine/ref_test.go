@@ -166,7 +166,9 @@ func (r *ref) group(q *refQueue, name string, kind format.StartKind, from format
 }
 
 // push predicts an Append.
-func (r *ref) push(queue, part string, ids []string, clear uint64, place format.Place, got *format.AppendResult) (format.Code, error) {
+func (r *ref) push(queue, part string, ids []string, clear uint64, place format.Place,
+	got *format.AppendResult,
+) (format.Code, error) {
 	named := slices.ContainsFunc(ids, func(s string) bool { return s != "" })
 	if q := r.queues[queue]; q != nil && q.part(part) != nil && named {
 		window := seconds(q.opts.DedupWindowSeconds)
@@ -319,7 +321,9 @@ func (r *ref) leftOut(q *refQueue, g *refGroup, c *format.Pop) string {
 	return ""
 }
 
-func (r *ref) claim(q *refQueue, g *refGroup, p *refPart, cmd *format.Pop, cl *format.Claim, got *format.PopResult) error {
+func (r *ref) claim(q *refQueue, g *refGroup, p *refPart, cmd *format.Pop, cl *format.Claim,
+	got *format.PopResult,
+) error {
 	c := g.cur[p.id]
 	next := r.next(g, p)
 	first, end := int(cl.First), int(cl.End)
@@ -412,7 +416,9 @@ func runText(a *format.Ack) string {
 }
 
 // settle applies the verdicts one message at a time.
-func (r *ref) settle(q *refQueue, g *refGroup, p *refPart, c *refCur, a *format.Ack, end int, res format.AckResult) (format.Code, format.AckResult) {
+func (r *ref) settle(q *refQueue, g *refGroup, p *refPart, c *refCur, a *format.Ack, end int,
+	res format.AckResult,
+) (format.Code, format.AckResult) {
 	status := map[int]format.AckStatus{}
 	noop, committed, above := false, false, false
 	for _, run := range a.Runs {
@@ -474,8 +480,8 @@ func (r *ref) move(c *refCur, next int) {
 	}
 }
 
-func (r *ref) nack(q *refQueue, g *refGroup, p *refPart, c *refCur, a *format.Ack, end int, res format.AckResult,
-	status map[int]format.AckStatus, head int,
+func (r *ref) nack(q *refQueue, g *refGroup, p *refPart, c *refCur, a *format.Ack, end int,
+	res format.AckResult, status map[int]format.AckStatus, head int,
 ) (format.Code, format.AckResult) {
 	r.move(c, head)
 	delay := format.Mono(0)
