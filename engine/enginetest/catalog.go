@@ -208,6 +208,9 @@ func (s *state) setSubscription(t format.Tenant, name string, from format.Wall) 
 	for _, q := range s.queues {
 		if g := q.group(name); q.tenant == t && g != nil {
 			g.start, g.walked = engine.Start{Kind: format.StartFrom, From: from}, false
+			for _, p := range q.parts {
+				g.cursor(p).exact = false
+			}
 			n++
 			s.refresh(q, false)
 		}

@@ -41,6 +41,7 @@ type candidate struct {
 	p     *part
 	ready uint64
 	exact bool
+	fresh bool          // the group's first claim there, and of a partition that lost nothing
 	upto  format.Offset // the claim ends here at the latest; 0 is no bound
 }
 
@@ -48,6 +49,7 @@ type candidate struct {
 type limits struct {
 	batch, partitions int
 	bytes             int64
+	full              bool // a message did not fit: the answer ends
 	chosen            engine.Chosen
 }
 
@@ -107,7 +109,7 @@ func (s *state) candidates(qs []*queue, r *engine.PopRequest) []candidate {
 				continue
 			}
 			if c := g.cursor(p); c.ready != 0 {
-				out = append(out, candidate{g: g, p: p, ready: c.ready, exact: c.exact})
+				out = append(out, candidate{g: g, p: p, ready: c.ready, exact: c.exact, fresh: !c.touched && p.start == 0})
 			}
 		}
 	}
@@ -160,7 +162,7 @@ func (s *state) take(qs []*queue, cands []candidate, r *engine.PopRequest, l *li
 		out.lease = s.mint()
 	}
 	for _, cand := range cands {
-		if len(out.claims) == l.partitions || l.batch <= 0 || l.bytes <= 0 {
+		if len(out.claims) == l.partitions || l.batch <= 0 || l.full {
 			break
 		}
 		if c, ok := s.claim(cand, r, l, out.lease, len(out.claims) == 0); ok {
@@ -199,7 +201,7 @@ func (s *state) claim(cand candidate, r *engine.PopRequest, l *limits, id format
 		}
 		size := int64(len(p.msgs[o].rec.Payload))
 		if size > l.bytes && !(first && len(out.messages) == 0) {
-			l.bytes = 0
+			l.full = true
 			break
 		}
 		l.bytes -= size
@@ -221,6 +223,7 @@ func (s *state) hold(out *claim, r *engine.PopRequest, id format.UUID) {
 	c := out.g.touch(out.p)
 	ready := c.ready
 	c.ready = 0
+	c.jumped = out.from > c.next || out.from == out.p.start && out.from > 0 || c.jumped && c.head == out.from
 	if r.CommitOnDelivery {
 		out.attempt = 1
 		c.consumed += uint64(out.to - c.next)

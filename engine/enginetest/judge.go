@@ -128,7 +128,7 @@ func (p *player) judgeAcks(ops []engine.Op, got []engine.Result) (string, error)
 // which of two reasons for a refusal is told, or how long an old id is remembered.
 func (s *state) excused(t format.Tenant, a *engine.Ack, got, want *engine.Result, repeat bool) bool {
 	g, w := code(got.Err), code(want.Err)
-	if repeat && g == engine.CodeLeaseInvalid {
+	if repeat && (g == engine.CodeLeaseInvalid || g == engine.CodeUnresolvable && s.goneAt(t, a)) {
 		return true // S-ack-13 and S-ack-15 both cover it
 	}
 	p := s.tenantPart(t, a.Partition)
@@ -136,21 +136,35 @@ func (s *state) excused(t format.Tenant, a *engine.Ack, got, want *engine.Result
 		// A lease that is no live one, or an id that is nowhere, is told first by some.
 		return w == engine.CodeUnknownPartition && (g == engine.CodeLeaseInvalid || g == engine.CodeUnresolvable)
 	}
+	if w == engine.CodeNotLeased && g == engine.CodeLeaseInvalid {
+		return true // whichever is looked at first
+	}
 	o, ok := p.resolve(a, p.end(), nil)
 	nowhere := []engine.ErrorCode{engine.CodeUnresolvable, engine.CodeLeaseInvalid, engine.CodeNotLeased}
 	if !ok {
 		return slices.Contains(nowhere, g) && slices.Contains(nowhere, w)
 	}
 	m := &p.msgs[o].rec
-	if old := o < p.start || s.expired(p, o); old && g == "" && w == "" {
+	if old := s.goneAt(t, a); old && g == "" && w == "" {
 		return got.Ack.Noop != want.Ack.Noop // whether the cursor already stood above what is gone
 	} else if (old || s.w-m.CreatedAt > max(seconds(p.q.opts.DedupWindowSeconds), 900e6)) && g == engine.CodeUnresolvable {
 		return w == "" && want.Ack.Noop || w == engine.CodeAlreadyCommitted || slices.Contains(nowhere, w) // S-ack-12
 	}
-	if w == engine.CodeNotLeased && (p.q.opts.DelayedProcessing > 0 || p.q.opts.WindowBuffer > 0) {
-		return g == "" && got.Ack.Noop || slices.Contains(nowhere, g) || g == engine.CodeAlreadyCommitted // looked at while hidden
+	if w == engine.CodeNotLeased && p.q.group(groupName(a.Group)) != nil {
+		// A pop of the group that came back without this partition may have looked at it.
+		return g == "" && got.Ack.Noop || slices.Contains(nowhere, g) || g == engine.CodeAlreadyCommitted
 	}
 	return false
+}
+
+// goneAt says that the message an ack names was removed or its time to live is over.
+func (s *state) goneAt(t format.Tenant, a *engine.Ack) bool {
+	p := s.tenantPart(t, a.Partition)
+	if p == nil {
+		return false
+	}
+	o, ok := p.resolve(a, p.end(), nil)
+	return ok && (o < p.start || s.expired(p, o))
 }
 
 func statusName(st format.AckStatus) string {

@@ -193,16 +193,52 @@ func (p *player) ack(op Op) (string, error) {
 		if letter == '-' {
 			continue
 		}
-		ops = append(ops, p.ackOf(op, h, i, letter))
+		at := op
+		if m := &h.messages[i]; p.s.goneAt(p.caller.Tenant, &engine.Ack{Partition: h.claims[m.Claim].PartitionID, Offset: m.Offset, HasOffset: true}) {
+			// Retention took it under the lease: all that is left to say is that it is done.
+			letter, at.Flags = 'c', strings.ReplaceAll(op.Flags, "m", "")
+		}
+		ops = append(ops, p.ackOf(at, h, i, letter))
 	}
 	if len(ops) == 0 {
 		return skip, nil
 	}
+	p.unambiguous(h, ops)
 	res, died, err := p.do(ops...)
 	if err != nil || died {
 		return "died", err
 	}
 	return p.judgeAcks(ops, res)
+}
+
+// unambiguous names a message by its offset where its id stands on another one as well, unless it is
+// the one the rules resolve the id to: the lowest above the cursor, when the call names it once.
+func (p *player) unambiguous(h *handed, ops []engine.Op) {
+	named := map[string]bool{}
+	for _, op := range ops {
+		a := op.(*engine.Ack)
+		part := p.s.tenantPart(p.caller.Tenant, a.Partition)
+		if part == nil || a.HasOffset || len(part.byID[a.TransactionID]) < 2 {
+			continue
+		}
+		key := fmt.Sprint(a.Partition, a.TransactionID)
+		g := part.q.group(groupName(a.Group))
+		meant := slices.IndexFunc(h.messages, func(m engine.Delivered) bool {
+			return m.TransactionID == a.TransactionID && h.claims[m.Claim].PartitionID == a.Partition
+		})
+		if o, _ := part.resolve(a, p.s.nextOf(g, part), nil); named[key] || o != h.messages[meant].Offset {
+			a.TransactionID, a.HasOffset, a.Offset = "", true, h.messages[meant].Offset
+		}
+		named[key] = true
+	}
+}
+
+// nextOf is where a group stands, the end when it does not exist.
+func (s *state) nextOf(g *group, p *part) format.Offset {
+	if g == nil {
+		return p.end()
+	}
+	return g.next(p)
 }
 
 // ackOf makes one ack, spoiled as the flags say.

@@ -288,7 +288,13 @@ func (p *player) purge(op Op) (string, error) {
 			group = &name
 		}
 		answer, err = p.catalog(
-			func(c engine.Catalog) (any, error) { return c.Purge(ctx, p.caller, op.queue(), group) },
+			func(c engine.Catalog) (any, error) {
+				n, err := c.Purge(ctx, p.caller, op.queue(), group)
+				if code(err) == engine.CodeUnknownQueue && p.s.queue(p.caller.Tenant, op.queue()) == nil {
+					return n, nil // as good an answer as "none were there"
+				}
+				return n, err
+			},
 			func(s *state) any { return s.purge(p.caller.Tenant, op.queue(), group) })
 	}
 	if answer == "0" {

@@ -44,6 +44,9 @@ type RandomOptions struct {
 	// do not set, for engines that have not built them.
 	NoJumps   bool
 	NoOptions []string
+	// LooseOrder leaves out the check that the longest claimable partition is served first (S-pop-10);
+	// that none starves is checked all the same.
+	LooseOrder bool
 	// ShrinkRuns bounds how many lists are tried to shrink a failing one; default 300.
 	ShrinkRuns int
 	// Progress receives a line now and then; nil discards them.

@@ -86,9 +86,6 @@ func (s *state) readOne(t format.Tenant, pos engine.Position) (res engine.Partit
 		}
 		left -= size
 		res.Records = append(res.Records, cloneRecord(p.msgs[o].rec))
-		if left <= 0 {
-			break
-		}
 	}
 	return res
 }

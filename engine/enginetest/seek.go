@@ -59,7 +59,7 @@ func (p *part) seekTo(to engine.SeekTo) format.Offset {
 	case to.ByTime:
 		return p.firstAt(to.Time)
 	}
-	return min(max(to.Offset, p.start), p.end())
+	return min(to.Offset, p.end()) // what is gone below it is skipped when it is claimed
 }
 
 // redrive moves a dead letter to the tail of a partition under a fresh message id and the

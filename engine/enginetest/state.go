@@ -80,9 +80,8 @@ type group struct {
 	registered format.Wall
 	seq        uint64 // of the registration
 	cursors    map[*part]*cursor
-	// walked says that the group has nothing left of a walk over the partitions that were there before
-	// it was registered or moved, which has an order of its own: it starts at the end, or a pop over the
-	// whole queue came back empty since.
+	// walked says that the group never had to look for what was there before it was registered or moved.
+	// The order of such a walk over the partitions is the engine's own, and nobody can tell when it ends.
 	walked bool
 }
 
@@ -103,6 +102,7 @@ type cursor struct {
 	exact   bool
 	touched bool // a claim or a seek happened: the row exists for acks and listings
 	passed  int  // claims of others served while this one was claimable
+	jumped  bool // the newest claim started above the cursor, over what is gone
 	repeat  *ackMemo
 }
 
