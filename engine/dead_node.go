@@ -225,6 +225,9 @@ func (d *doCall) addRedrive(i int, id format.DeadLetterID, dead *DeadLetter, que
 	if err := checkNames(queue, partition, "partition"); err != nil {
 		return err
 	}
+	if d.n.encrypted(d.caller.Tenant, queue) {
+		return errOfCode(format.CodeEncryption)
+	}
 	rec := &dead.Message
 	txn := "dlq:" + id.String()
 	msg := format.FrameMessage{TransactionID: viewBytes(txn), HasID: true, TraceID: rec.TraceID,
