@@ -15,6 +15,8 @@ const (
 	defaultMaxBytes = 1 << 20
 	mostMaxBytes    = 8 << 20
 	maxFetchWait    = 30 * time.Second
+	// maxCallBytes bounds the payload bytes of a whole answer, whatever its entries ask for.
+	maxCallBytes = 64 << 20
 )
 
 // partitionName is a partition in the body of a read: a string, a number, or absent.
@@ -64,6 +66,7 @@ func fetch(c *call) error {
 		Entries   *[]fetchEntry `json:"entries"`
 		MaxWaitMs int64         `json:"maxWaitMs"`
 		MinBytes  *int64        `json:"minBytes"`
+		MaxBytes  *int64        `json:"maxBytes"`
 	}
 	if err := c.decode(&in); err != nil {
 		return err
@@ -87,14 +90,18 @@ func fetch(c *call) error {
 		}
 		r.At[i] = at
 	}
-	res, err := c.read(r)
+	budget := maxCallBytes
+	if in.MaxBytes != nil {
+		budget = int(min(max(*in.MaxBytes, 1), maxCallBytes))
+	}
+	parts, err := c.readWithin(r, budget)
 	if err != nil {
 		return err
 	}
 	o := out{c.buffer()}
 	o.open('{').key("entries").open('[')
-	for i := range res.Parts {
-		o.fetched(&r.At[i], &res.Parts[i])
+	for i := range parts {
+		o.fetched(&r.At[i], &parts[i])
 	}
 	o.close(']').close('}')
 	c.send(200, o.b)
@@ -114,6 +121,89 @@ func (e *fetchEntry) position() (engine.Position, error) {
 	}
 	return engine.Position{Queue: *e.Queue, Partition: e.Partition.or(), Offset: format.Offset(*e.Offset),
 		MaxBytes: int(size)}, nil
+}
+
+// readWithin reads without waiting first. Only when that gave less than what the caller waits for does it park, on all
+// entries at once and with the budget shared among them.
+func (c *call) readWithin(r engine.ReadRequest, budget int) ([]engine.PartitionRead, error) {
+	now := r
+	now.Wait = 0
+	parts, err := c.readInTurn(now, budget)
+	if err != nil || r.Wait == 0 || enough(parts, r.MinBytes) {
+		return parts, err
+	}
+	for i := range r.At {
+		r.At[i].MaxBytes = min(r.At[i].MaxBytes, max(budget/len(r.At), 1))
+	}
+	res, err := c.read(r)
+	if err != nil {
+		return nil, err
+	}
+	return res.Parts, nil
+}
+
+// enough reports whether waiting is over: the bytes are there, or an entry failed, or there is nothing to wait for.
+func enough(parts []engine.PartitionRead, least int) bool {
+	total := 0
+	for i := range parts {
+		if parts[i].Err != nil {
+			return true
+		}
+		total += payloadBytes(&parts[i])
+	}
+	return len(parts) == 0 || total >= least
+}
+
+func payloadBytes(p *engine.PartitionRead) (n int) {
+	for i := range p.Records {
+		n += len(p.Records[i].Payload)
+	}
+	return n
+}
+
+// readInTurn reads entry after entry while the budget lasts; those after it have no records, and the caller asks again.
+func (c *call) readInTurn(r engine.ReadRequest, budget int) ([]engine.PartitionRead, error) {
+	parts := make([]engine.PartitionRead, 0, len(r.At))
+	for len(parts) < len(r.At) && (budget > 0 || len(parts) == 0) {
+		rest, n, asked := r.At[len(parts):], 0, 0
+		for n < len(rest) && (n == 0 || asked+rest[n].MaxBytes <= budget) {
+			asked += rest[n].MaxBytes
+			n++
+		}
+		if n == 1 {
+			rest[0].MaxBytes = min(rest[0].MaxBytes, budget)
+		}
+		res, err := c.read(engine.ReadRequest{At: rest[:n]})
+		if err != nil {
+			return nil, err
+		}
+		for i := range res.Parts {
+			budget -= payloadBytes(&res.Parts[i])
+		}
+		parts = append(parts, res.Parts...)
+	}
+	return c.bounds(parts, r.At)
+}
+
+// bounds completes an answer with where the entries without a turn begin and end.
+func (c *call) bounds(parts []engine.PartitionRead, at []engine.Position) ([]engine.PartitionRead, error) {
+	if len(parts) == len(at) {
+		return parts, nil
+	}
+	var queries []engine.OffsetQuery
+	for _, p := range at[len(parts):] {
+		queries = append(queries, engine.OffsetQuery{Queue: p.Queue, Partition: p.Partition, Kind: engine.Earliest})
+	}
+	ctx, cancel := c.deadline(readDeadline)
+	defer cancel()
+	answers, err := c.engine.Offsets(ctx, c.caller, queries)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range answers {
+		parts = append(parts, engine.PartitionRead{Err: a.Err, Start: a.Start, End: a.End})
+	}
+	return parts, nil
 }
 
 // read parks like a pop: it ends when the client hangs up or the node drains.

@@ -17,7 +17,7 @@ const (
 )
 
 func groupRoutes() []*route {
-	seekStatus := func(path, summary, response string, h handler) *route {
+	seek := func(path, summary, response string, h handler) *route {
 		return &route{Method: "POST", Path: path, Access: readWrite, Mark: common, Summary: summary, Request: "Seek",
 			Response: response, Status: 200, Op: "seek", Handle: h}
 	}
@@ -35,16 +35,16 @@ func groupRoutes() []*route {
 		{Method: "POST", Path: "/api/v1/consumer-groups/:group/subscription", Access: readWrite, Mark: common,
 			Summary: "Change where partitions not yet touched start.", Request: "Subscription",
 			Response: "Subscribed", Status: 200, Handle: subscription},
-		seekStatus("/api/v1/consumer-groups/:group/queues/:queue/seek", "Move a group on a whole queue.",
-			"Sought", seekQueue),
-		seekStatus("/api/v1/consumer-groups/:group/queues/:queue/partitions/:partition/seek",
+		seek("/api/v1/consumer-groups/:group/queues/:queue/partitions/:partition/seek",
 			"Move a group on one partition.", "SoughtPartition", seekPartition),
-		{Method: "DELETE", Path: "/api/v1/consumer-groups/:group", Access: admin, Mark: common,
-			Summary: "Forget a group on every queue.", Query: forget, Response: "GroupDeleted", Status: 200,
-			Handle: func(c *call) error { return deleteGroup(c, false) }},
+		seek("/api/v1/consumer-groups/:group/queues/:queue/seek", "Move a group on a whole queue.",
+			"Sought", seekQueue),
 		{Method: "DELETE", Path: "/api/v1/consumer-groups/:group/queues/:queue", Access: admin, Mark: common,
 			Summary: "Forget a group on one queue.", Query: forget, Response: "GroupDeleted", Status: 200,
 			Handle: func(c *call) error { return deleteGroup(c, true) }},
+		{Method: "DELETE", Path: "/api/v1/consumer-groups/:group", Access: admin, Mark: common,
+			Summary: "Forget a group on every queue.", Query: forget, Response: "GroupDeleted", Status: 200,
+			Handle: func(c *call) error { return deleteGroup(c, false) }},
 	}
 }
 
@@ -318,25 +318,31 @@ func (c *call) target(emptyIsEnd bool) (to engine.SeekTo, err error) {
 	return to, nil
 }
 
-// seek moves a group; missing is nil when there was something to move.
-func (c *call) seek(op *engine.SetOffset) (rows uint64, missing, err error) {
+// seek moves a group; missing says what there was not to move, wholly when it was the queue or the partition.
+func (c *call) seek(op *engine.SetOffset, wholly string) (rows uint64, missing string, err error) {
 	if err := checkNames(len(op.Queue), max(len(op.Partition), len(op.Group))); err != nil {
-		return 0, nil, err
+		return 0, "", err
 	}
 	ctx, cancel := c.deadline(writeDeadline)
 	defer cancel()
 	op.Group = groupName(op.Group)
 	res, err := c.engine.Do(ctx, c.caller, engine.Batch{Ops: []engine.Op{op}})
 	if err != nil {
-		return 0, nil, err
+		return 0, "", err
 	}
 	if e := res[0].Err; e != nil {
-		if e.Code == engine.CodeUnknownQueue || e.Code == engine.CodeUnknownPartition {
-			return 0, e, nil
+		switch e.Code {
+		case engine.CodeUnknownQueue, engine.CodeUnknownPartition:
+			return 0, wholly, nil
+		case engine.CodeUnknownGroup:
+			return 0, "Consumer group not found", nil
 		}
-		return 0, nil, e
+		return 0, "", e
 	}
-	return res[0].Rows, nil, nil
+	if op.Whole && res[0].Rows == 0 {
+		missing = wholly
+	}
+	return res[0].Rows, missing, nil
 }
 
 func seekQueue(c *call) error {
@@ -352,23 +358,23 @@ func seekQueue(c *call) error {
 	if err != nil {
 		return err
 	}
-	rows, missing, err := c.seek(&engine.SetOffset{Queue: queue, Group: group, Whole: true, To: to})
+	rows, missing, err := c.seek(&engine.SetOffset{Queue: queue, Group: group, Whole: true, To: to},
+		"Queue not found or has no partitions")
 	if err != nil {
 		return err
 	}
-	found := missing == nil && rows > 0
 	o := out{c.buffer()}
 	o.open('{')
-	o.bool("success", found)
-	if !found {
-		o.str("error", "Queue not found or has no partitions")
+	o.bool("success", missing == "")
+	if missing != "" {
+		o.str("error", missing)
 	}
 	o.str("consumerGroup", group)
 	o.str("queueName", queue)
 	o.target(to)
 	o.count("partitionsUpdated", rows)
 	o.close('}')
-	c.send(statusOf(found), o.b)
+	c.send(statusOf(missing == ""), o.b)
 	return nil
 }
 
@@ -384,23 +390,24 @@ func seekPartition(c *call) error {
 	if err != nil {
 		return err
 	}
-	_, missing, err := c.seek(&engine.SetOffset{Group: names[0], Queue: names[1], Partition: names[2], To: to})
+	_, missing, err := c.seek(&engine.SetOffset{Group: names[0], Queue: names[1], Partition: names[2], To: to},
+		"Partition not found")
 	if err != nil {
 		return err
 	}
 	o := out{c.buffer()}
 	o.open('{')
-	o.bool("success", missing == nil)
-	if missing != nil {
-		o.str("error", "Partition not found")
+	o.bool("success", missing == "")
+	if missing != "" {
+		o.str("error", missing)
 	}
 	o.str("consumerGroup", names[0])
 	o.str("queueName", names[1])
 	o.str("partitionName", names[2])
 	o.target(to)
-	o.bool("updated", missing == nil)
+	o.bool("updated", missing == "")
 	o.close('}')
-	c.send(statusOf(missing == nil), o.b)
+	c.send(statusOf(missing == ""), o.b)
 	return nil
 }
 

@@ -56,6 +56,8 @@ func TestSeek(t *testing.T) {
 	w.post("/api/v1/consumer-groups/g/queues/bare/seek", `{"toEnd":true}`).is(404).equal(`false`, "success")
 	w.post("/api/v1/consumer-groups/g/queues/q/partitions/none/seek", `{}`).is(404).
 		equal(`"Partition not found"`, "error").equal(`false`, "success")
+	w.post("/api/v1/consumer-groups/never/queues/q/partitions/p/seek", `{}`).is(404).equal(`false`, "updated").
+		equal(`"Consumer group not found"`, "error")
 	for _, body := range []string{``, `{}`, `{"toEnd":false}`, `{"timestamp":"soon"}`, `{"toEnd":1}`, `[]`,
 		`{"toEnd":true,"timestamp":"1970-01-01T00:00:00Z"}`} {
 		w.post("/api/v1/consumer-groups/g/queues/q/seek", body).is(400)

@@ -39,6 +39,39 @@ func TestFetch(t *testing.T) {
 	}
 }
 
+// TestFetchBudget: the whole answer has a ceiling; entries without a turn tell their bounds and can be asked again.
+func TestFetchBudget(t *testing.T) {
+	n := start(t)
+	for i := range 4 {
+		for p := range 3 {
+			n.push1("q", fmt.Sprint(p), fmt.Sprint("t", i), `"`+strings.Repeat("x", 98)+`"`)
+		}
+	}
+	ask := func(budget, each int) (got []int) {
+		t.Helper()
+		a := n.post("/api/v1/fetch", fmt.Sprintf(`{"maxBytes":%d,"entries":[{"queue":"q","partition":0,"offset":0,"maxBytes":%d},`+
+			`{"queue":"q","partition":1,"offset":0,"maxBytes":%d},{"queue":"q","partition":2,"offset":0,"maxBytes":%d},`+
+			`{"queue":"none","offset":0}]}`, budget, each, each, each)).is(200).
+			equal(`"UNKNOWN_TOPIC_OR_PARTITION"`, "entries", 3, "error")
+		for i := range 3 {
+			a.equal(`4`, "entries", i, "highWatermark")
+			got = append(got, a.len("entries", i, "records"))
+		}
+		return got
+	}
+	for _, c := range []struct {
+		budget, each int
+		want         string
+	}{
+		{1 << 20, 1 << 20, "[4 4 4]"}, {600, 1 << 20, "[4 2 0]"}, {600, 200, "[2 2 2]"}, {1, 1, "[1 0 0]"}, {250, 100, "[1 1 1]"},
+		{-5, 1 << 20, "[1 0 0]"},
+	} {
+		if got := ask(c.budget, c.each); fmt.Sprint(got) != c.want {
+			t.Errorf("budget %d, %d each: %v want %s", c.budget, c.each, got, c.want)
+		}
+	}
+}
+
 func TestFetchWaits(t *testing.T) {
 	n := start(t)
 	n.push1("q", "p", "t0", `0`)

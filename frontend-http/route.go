@@ -46,8 +46,8 @@ type param struct {
 // handler answers one request. What it returns as an error becomes the answer.
 type handler func(*call) error
 
-// route is one row of the table. Path names one percent-encoded segment with ":name"; split, when set, finds the
-// names by hand because clients send them raw, slashes included.
+// route is one row of the table. Path has ":name" for a name, "*name" for the rest; split, when set, finds the names
+// by a rule of its own.
 type route struct {
 	Method, Path string
 	Access       access
@@ -89,9 +89,37 @@ func (r *route) prepare(number int) {
 	}
 	r.prefix = r.Path[:i]
 	r.segments = strings.Split(r.Path[i:], "/")
-	if r.split == nil {
+	switch {
+	case r.split != nil:
+	case r.Handle != nil:
+		r.split = r.byLiteral
+	default:
 		r.split = r.bySegment
 	}
+}
+
+// byLiteral finds the names between the literals of the path, the last occurrence of each: some clients leave slashes
+// in names as they are, and a name that holds such a literal can still be sent percent-encoded. Rows with more literals
+// stand before those with fewer.
+func (r *route) byLiteral(rest string, names *[maxNames]string) (ok bool) {
+	last := len(r.segments) - 1
+	if literal := r.segments[last]; literal[0] != ':' {
+		if rest, ok = strings.CutSuffix(rest, "/"+literal); !ok {
+			return false
+		}
+		last--
+	}
+	for i := last; i > 0; i -= 2 {
+		between := "/" + r.segments[i-1] + "/"
+		at := strings.LastIndex(rest, between)
+		if at < 0 {
+			return false
+		}
+		names[i/2] = rest[at+len(between):]
+		rest = rest[:at]
+	}
+	names[0] = rest
+	return true
 }
 
 // bySegment matches literals and one segment per ":name"; a last "*name" takes the rest.
@@ -132,14 +160,6 @@ func queueAndPartition(rest string, names *[maxNames]string) (ok bool) {
 func everything(rest string, names *[maxNames]string) (ok bool) {
 	names[0] = rest
 	return true
-}
-
-// before takes what stands before a literal end.
-func before(end string) splitter {
-	return func(rest string, names *[maxNames]string) (ok bool) {
-		names[0], ok = strings.CutSuffix(rest, end)
-		return ok
-	}
 }
 
 // address splits a partition id from a raw transaction id before a literal end.

@@ -51,7 +51,7 @@ var examples = map[string]example{
 	"POST /api/v1/consumer-groups/:group/queues/:queue/seek": {
 		target: "/api/v1/consumer-groups/s/queues/q/seek", body: `{"toEnd":true}`},
 	"POST /api/v1/consumer-groups/:group/queues/:queue/partitions/:partition/seek": {
-		target: "/api/v1/consumer-groups/s/queues/q/partitions/p/seek"},
+		target: "/api/v1/consumer-groups/g/queues/q/partitions/p/seek"},
 	"DELETE /api/v1/consumer-groups/:group/queues/:queue": {target: "/api/v1/consumer-groups/s/queues/unknown"},
 	"GET /api/v1/dlq":             {target: "/api/v1/dlq?queue=q&limit=100&offset=0"},
 	"DELETE /api/v1/dlq":          {target: "/api/v1/dlq?queue=unknown"},
@@ -313,7 +313,7 @@ func TestGoneAndUnknownRoutes(t *testing.T) {
 		{"GET", "/api/v1/nonsense"}, {"GET", "/nonsense"}, {"POST", "/nonsense"}, {"GET", "/api/v1/push"},
 		{"POST", "/api/v1/pop/queue/orders"}, {"HEAD", "/api/v1/pop/queue/orders"}, {"PUT", "/api/v1/push"},
 		{"GET", "/API/V1/resources/queues"}, {"POST", "/api/v1/push/"}, {"GET", "/api/v1/pop/queue"},
-		{"DELETE", "/api/v1/resources/queues"}, {"GET", "/api/v1/resources/queues/a/b"},
+		{"DELETE", "/api/v1/resources/queues"}, {"POST", "/api/v1/consumer-groups/g/q/seek"},
 		{"POST", "/api/v1/lease/x"}, {"GET", "/api/v1/messages/7"},
 	} {
 		if r[0] == "HEAD" {
@@ -333,6 +333,39 @@ func TestGoneAndUnknownRoutes(t *testing.T) {
 		a.is(404).equal(`"no_such_route"`, "code")
 		if a.header.Get("Allow") != "" {
 			t.Errorf("%v: an Allow header", r)
+		}
+	}
+}
+
+// TestNamesBetweenLiterals: the last occurrence of each literal counts, and names may be empty or hold slashes.
+func TestNamesBetweenLiterals(t *testing.T) {
+	rows := map[string]*route{}
+	for _, r := range table() {
+		rows[r.Method+" "+r.Path] = r
+	}
+	for _, c := range []struct{ row, rest, want string }{
+		{"DELETE /api/v1/resources/queues/:queue", "a/b", "a/b,,"},
+		{"DELETE /api/v1/resources/queues/:queue", "", ",,"},
+		{"GET /api/v1/resources/queues/:queue/depth", "a/depth/depth", "a/depth,,"},
+		{"GET /api/v1/resources/queues/:queue/depth", "depth", "no"},
+		{"POST /api/v1/lease/:leaseId/extend", "l/extend", "l,,"},
+		{"POST /api/v1/lease/:leaseId/extend", "l", "no"},
+		{"POST /api/v1/consumer-groups/:group/queues/:queue/seek", "g/h/queues/a/b/seek", "g/h,a/b,"},
+		{"POST /api/v1/consumer-groups/:group/queues/:queue/seek", "g/q/seek", "no"},
+		{"POST /api/v1/consumer-groups/:group/queues/:queue/partitions/:partition/seek",
+			"g/queues/q/partitions/p/x/seek", "g,q,p/x"},
+		{"POST /api/v1/consumer-groups/:group/queues/:queue/partitions/:partition/seek", "g/queues/q/seek", "no"},
+		{"DELETE /api/v1/consumer-groups/:group/queues/:queue", "g/queues/", "g,,"},
+		{"GET /api/v1/timers/:queue/*timerKey", "q/a/b", "q,a/b,"},
+		{"GET /api/v1/timers/:queue", "q/a", "no"},
+	} {
+		var names [maxNames]string
+		got := "no"
+		if rows[c.row].split(c.rest, &names) {
+			got = strings.Join(names[:], ",")
+		}
+		if got != c.want {
+			t.Errorf("%s: %q is %q want %q", c.row, c.rest, got, c.want)
 		}
 	}
 }

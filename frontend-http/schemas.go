@@ -50,7 +50,7 @@ var shapes = map[string]string{
 		"maxWaitTimeSeconds:int minPopWaitTime:int dedupWindowSeconds:int retentionSinkHold:string " +
 		"retentionSinkHoldMaxSeconds:int maxDeliveries?:int kafkaPartitions?:int dlqScope?:string",
 
-	"Fetch":      "entries:[FetchEntry] maxWaitMs?:int minBytes?:int",
+	"Fetch":      "entries:[FetchEntry] maxWaitMs?:int minBytes?:int maxBytes?:int",
 	"FetchEntry": "queue:string partition?:any offset:int maxBytes?:int",
 	"Fetched":    "entries:[FetchedEntry]",
 	"FetchedEntry": "queue:string partition:string error?:string records:[FetchedRecord] highWatermark:int " +

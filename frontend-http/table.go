@@ -53,7 +53,7 @@ func hotRoutes() []*route {
 			Response: "Popped", Status: 200, Errors: familyPop, Op: "pop", Handle: popDiscovery},
 		{Method: "POST", Path: "/api/v1/lease/:leaseId/extend", Access: readWrite, Mark: common,
 			Summary: "Extend a lease on every partition it covers.", Request: "Extend", Response: "Extended",
-			Status: 200, Op: "extend", Handle: extend, split: before("/extend")},
+			Status: 200, Op: "extend", Handle: extend},
 		{Method: "POST", Path: "/api/v1/configure", Access: readWrite, Mark: core,
 			Summary: "Create a queue or change its options.", Request: "Configure", Response: "Configured",
 			Status: 200, Op: "configure", Handle: configure},
