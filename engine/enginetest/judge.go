@@ -136,10 +136,13 @@ func (s *state) excused(t format.Tenant, a *engine.Ack, got, want *engine.Result
 		// A lease that is no live one, or an id that is nowhere, is told first by some.
 		return w == engine.CodeUnknownPartition && (g == engine.CodeLeaseInvalid || g == engine.CodeUnresolvable)
 	}
+	o, ok := p.resolve(a, p.end(), nil)
+	if w == engine.CodeLeaseInvalid && g == "" && ok && p.q.group(groupName(a.Group)) != nil && o < s.nextOf(p.q.group(groupName(a.Group)), p) {
+		return true // a repeat of an ack that ended its lease, remembered across a seek; nothing moves
+	}
 	if w == engine.CodeNotLeased && g == engine.CodeLeaseInvalid {
 		return true // whichever is looked at first
 	}
-	o, ok := p.resolve(a, p.end(), nil)
 	nowhere := []engine.ErrorCode{engine.CodeUnresolvable, engine.CodeLeaseInvalid, engine.CodeNotLeased}
 	if !ok {
 		return slices.Contains(nowhere, g) && slices.Contains(nowhere, w)

@@ -162,6 +162,9 @@ func (p *player) fitting(cands, chosen []candidate, bytes int64) (n int) {
 		if slices.ContainsFunc(chosen, func(x candidate) bool { return x.p == c.p }) || from == to {
 			continue
 		}
+		if !c.g.cursor(c.p).touched && c.g.start.Kind != format.StartAll {
+			return 0 // where it starts may have to be looked up first
+		}
 		if int64(len(c.p.msgs[from].rec.Payload)) > bytes {
 			return 0
 		}

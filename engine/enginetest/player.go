@@ -195,8 +195,8 @@ func (p *player) ack(op Op) (string, error) {
 		}
 		at := op
 		if m := &h.messages[i]; p.s.goneAt(p.caller.Tenant, &engine.Ack{Partition: h.claims[m.Claim].PartitionID, Offset: m.Offset, HasOffset: true}) {
-			// Retention took it under the lease: all that is left to say is that it is done.
-			letter, at.Flags = 'c', strings.ReplaceAll(op.Flags, "m", "")
+			// Retention took it and maybe its id: all that is left to say is that its offset is done.
+			letter, at.Flags = 'c', op.Flags+"o"
 		}
 		ops = append(ops, p.ackOf(at, h, i, letter))
 	}
