@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sort"
 	"testing"
 
 	"queen/engine/format"
@@ -15,6 +16,7 @@ import (
 type model struct {
 	rng     *rand.Rand
 	frames  map[format.RaftGroup][]frame
+	chains  map[format.PartitionID][]uint64 // row numbers of a partition
 	newest  map[format.PartitionID]uint64
 	next    map[format.PartitionID]format.Offset
 	closed  uint32 // segments up to here
@@ -33,7 +35,7 @@ type frame struct {
 func newModel(seed uint64) *model {
 	return &model{
 		rng: rand.New(rand.NewPCG(seed, 1)), frames: map[format.RaftGroup][]frame{}, segment: 1,
-		newest: map[format.PartitionID]uint64{}, next: map[format.PartitionID]format.Offset{},
+		chains: map[format.PartitionID][]uint64{}, newest: map[format.PartitionID]uint64{}, next: map[format.PartitionID]format.Offset{},
 	}
 }
 
@@ -72,32 +74,35 @@ func (m *model) append() Row {
 		r.Flags |= Partial
 	}
 	m.frames[g] = append(m.frames[g], frame{Row: r})
+	m.chains[pid] = append(m.chains[pid], r.Number)
 	m.newest[pid], m.next[pid] = r.Number, r.End()
 	return r
 }
 
 // at is the frame of pid that holds offset o, or the first one above it.
 func (m *model) at(pid format.PartitionID, o format.Offset, newest uint64) *frame {
-	frames := m.frames[pid.RaftGroup()]
-	for i := range frames {
-		if f := &frames[i]; f.Partition == pid && !f.gone && f.End() > o && f.Number <= newest {
+	frames, chain := m.frames[pid.RaftGroup()], m.chains[pid]
+	k := sort.Search(len(chain), func(i int) bool { return frames[chain[i]-1].End() > o })
+	for _, n := range chain[k:] {
+		if f := &frames[n-1]; !f.gone && n <= newest {
 			return f
 		}
 	}
 	return nil
 }
 
-// message tells which message of the frame has offset o.
+// message tells which message of the frame has offset o; count of none.
 func message(r *Row, o format.Offset) (i uint32) {
-	for at := r.Base; ; i++ {
+	for at := r.Base; i < r.Count; i++ {
 		if r.IsRefused(i) {
 			continue
 		}
 		if at == o {
-			return i
+			break
 		}
 		at++
 	}
+	return i
 }
 
 // same checks that row leads offset o to the message that the model says.
@@ -316,10 +321,9 @@ func (h *harness) rebuild() error {
 }
 
 func (h *harness) numberOf(row *Row) uint64 {
-	frames := h.frames[row.Partition.RaftGroup()]
-	return frames[slices.IndexFunc(frames, func(f frame) bool {
-		return f.Partition == row.Partition && f.Base <= row.Base && row.Base < f.End()
-	})].Number
+	chain := h.chains[row.Partition]
+	k := sort.Search(len(chain), func(i int) bool { return h.frames[row.Partition.RaftGroup()][chain[i]-1].End() > row.Base })
+	return chain[k]
 }
 
 // inRun reports whether the frame's number is one of the run's.

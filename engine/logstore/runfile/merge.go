@@ -4,70 +4,103 @@ package runfile
 // is good until the next call.
 type Source[R any] func(r *R) (ok bool, err error)
 
-// Merge gives the rows of sorted sources to emit in one order. Of equal rows that of the source named
-// first comes first.
-func Merge[R any](sources []Source[R], less func(a, b *R) bool, emit func(source int, r *R) error) error {
-	rows := make([]R, len(sources))
-	heap := make([]int, 0, len(sources))
-	above := func(x, y int) bool { // x comes before y
-		if less(&rows[x], &rows[y]) {
-			return true
-		}
-		return x < y && !less(&rows[y], &rows[x])
-	}
-	for i := range sources {
-		ok, err := sources[i](&rows[i])
-		if err != nil {
-			return err
-		}
-		if ok {
-			heap = append(heap, i)
-			up(heap, above)
-		}
-	}
-	for len(heap) > 0 {
-		i := heap[0]
-		if err := emit(i, &rows[i]); err != nil {
-			return err
-		}
-		ok, err := sources[i](&rows[i])
-		if err != nil {
-			return err
-		}
-		if !ok {
-			last := len(heap) - 1
-			heap[0] = heap[last]
-			heap = heap[:last]
-		}
-		down(heap, above)
-	}
-	return nil
+// Merger gives the rows of sorted sources in one order. Of equal rows that of the source named first
+// comes first. It is used by one goroutine.
+type Merger[R any] struct {
+	sources []Source[R]
+	less    func(a, b *R) bool
+	rows    []R
+	heap    []int // numbers of sources, the one with the next row on top
+	taken   bool  // the row on top was given away
 }
 
-func up(heap []int, above func(x, y int) bool) {
-	for i := len(heap) - 1; i > 0; {
+// NewMerger reads the first row of every source.
+func NewMerger[R any](sources []Source[R], less func(a, b *R) bool) (*Merger[R], error) {
+	m := &Merger[R]{sources: sources, less: less, rows: make([]R, len(sources))}
+	for i := range sources {
+		ok, err := sources[i](&m.rows[i])
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			m.heap = append(m.heap, i)
+			m.up()
+		}
+	}
+	return m, nil
+}
+
+// Next returns the next row, good until the call after, and the number of its source; nil at the end.
+func (m *Merger[R]) Next() (r *R, source int, err error) {
+	if m.taken {
+		m.taken = false
+		i := m.heap[0]
+		ok, err := m.sources[i](&m.rows[i])
+		if err != nil {
+			return nil, 0, err
+		}
+		if !ok {
+			last := len(m.heap) - 1
+			m.heap[0] = m.heap[last]
+			m.heap = m.heap[:last]
+		}
+		m.down()
+	}
+	if len(m.heap) == 0 {
+		return nil, 0, nil
+	}
+	m.taken = true
+	return &m.rows[m.heap[0]], m.heap[0], nil
+}
+
+// before orders two sources by their rows, then by their numbers.
+func (m *Merger[R]) before(x, y int) bool {
+	return m.less(&m.rows[x], &m.rows[y]) || x < y && !m.less(&m.rows[y], &m.rows[x])
+}
+
+func (m *Merger[R]) up() {
+	h := m.heap
+	for i := len(h) - 1; i > 0; {
 		p := (i - 1) / 2
-		if !above(heap[i], heap[p]) {
+		if !m.before(h[i], h[p]) {
 			return
 		}
-		heap[i], heap[p] = heap[p], heap[i]
+		h[i], h[p] = h[p], h[i]
 		i = p
 	}
 }
 
-func down(heap []int, above func(x, y int) bool) {
+func (m *Merger[R]) down() {
+	h := m.heap
 	for i := 0; ; {
 		c := 2*i + 1
-		if c >= len(heap) {
+		if c >= len(h) {
 			return
 		}
-		if c+1 < len(heap) && above(heap[c+1], heap[c]) {
+		if c+1 < len(h) && m.before(h[c+1], h[c]) {
 			c++
 		}
-		if !above(heap[c], heap[i]) {
+		if !m.before(h[c], h[i]) {
 			return
 		}
-		heap[i], heap[c] = heap[c], heap[i]
+		h[i], h[c] = h[c], h[i]
 		i = c
+	}
+}
+
+// Merge gives the rows of sorted sources to emit, as a Merger orders them.
+func Merge[R any](sources []Source[R], less func(a, b *R) bool, emit func(source int, r *R) error) error {
+	m, err := NewMerger(sources, less)
+	if err != nil {
+		return err
+	}
+	for {
+		r, i, err := m.Next()
+		if err != nil || r == nil {
+			return err
+		}
+		if err := emit(i, r); err != nil {
+			return err
+		}
 	}
 }
