@@ -36,8 +36,8 @@ func benchPush(items, size, partitions int) string {
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		fmt.Fprintf(&b, `{"queue":"orders","partition":"customer-%d","transactionId":"0199b1d0-11aa-7000-9000-%012d","payload":%s}`,
-			i%partitions, i, benchPayload(size))
+		fmt.Fprintf(&b, `{"queue":"orders","partition":"customer-%d",`+
+			`"transactionId":"0199b1d0-11aa-7000-9000-%012d","payload":%s}`, i%partitions, i, benchPayload(size))
 	}
 	b.WriteString(`]}`)
 	return b.String()
@@ -45,7 +45,8 @@ func benchPush(items, size, partitions int) string {
 
 // BenchmarkPush is what the frontend adds to a push: decode, group, call, encode; without HTTP and without storage.
 func BenchmarkPush(b *testing.B) {
-	for _, c := range []struct{ items, size, partitions int }{{1, 256, 1}, {100, 256, 1}, {100, 256, 100}, {1000, 256, 1000}, {100, 1024, 100}} {
+	for _, c := range []struct{ items, size, partitions int }{{1, 256, 1}, {100, 256, 1}, {100, 256, 100},
+		{1000, 256, 1000}, {100, 1024, 100}} {
 		b.Run(fmt.Sprintf("%dx%dB/%dpartitions", c.items, c.size, c.partitions), func(b *testing.B) {
 			body := []byte(benchPush(c.items, c.size, c.partitions))
 			p := newPushBody()
@@ -93,8 +94,8 @@ func BenchmarkAck(b *testing.B) {
 		if i > 0 {
 			s.WriteByte(',')
 		}
-		fmt.Fprintf(&s, `{"transactionId":"0199b1d0-11aa-7000-9000-%012d","partitionId":"%d","status":"completed","error":null,`+
-			`"leaseId":"0199b1d2-0000-7000-8000-00000000000a"}`, i, 64+i)
+		fmt.Fprintf(&s, `{"transactionId":"0199b1d0-11aa-7000-9000-%012d","partitionId":"%d",`+
+			`"status":"completed","error":null,"leaseId":"0199b1d2-0000-7000-8000-00000000000a"}`, i, 64+i)
 	}
 	s.WriteString(`],"consumerGroup":"billing"}`)
 	body := []byte(s.String())

@@ -10,12 +10,12 @@ const startingPhase = "starting"
 func healthRoutes() []*route {
 	return []*route{
 		{Method: "GET", Path: "/livez", Access: public, Mark: additional, Summary: "Does the process turn?",
-			Response: "Live", Status: 200, Alone: true, Handle: livez},
+			Response: "Live", Status: 200, Alone: true, Probe: true, Handle: livez},
 		{Method: "GET", Path: "/readyz", Access: public, Mark: additional,
 			Summary: "Can this node commit? 503 says why not, with progress while starting.", Response: "Ready",
-			Status: 200, Alone: true, Handle: readyz},
+			Status: 200, Alone: true, Probe: true, Handle: readyz},
 		{Method: "GET", Path: "/health", Access: public, Mark: common, Summary: "Health in upstream's document.",
-			Response: "Health", Status: 200, Alone: true, Handle: health},
+			Response: "Health", Status: 200, Alone: true, Probe: true, Handle: health},
 		{Method: "GET", Path: "/status", Access: readOnly, Mark: operator, Summary: "A static word.",
 			Response: "Status", Status: 200, Alone: true, Handle: status},
 		{Method: "GET", Path: "/metrics", Access: public, Mark: operator,

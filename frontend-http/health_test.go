@@ -3,6 +3,7 @@ package frontendhttp
 import (
 	"bufio"
 	"context"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -30,6 +31,18 @@ func TestHealth(t *testing.T) {
 		t.Error(a.header)
 	}
 	n.post("/api/v1/push", `{"items":[{"queue":"q","payload":1}]}`).is(503).equal(`"closed"`, "code")
+}
+
+func TestProbesByHEAD(t *testing.T) {
+	n := start(t)
+	for target, want := range map[string]int{"/livez": 200, "/readyz": 200, "/health": 200, "/metrics": 404} {
+		c := n.dial()
+		c.send(request("HEAD", target, ""))
+		res, err := http.ReadResponse(c.r, &http.Request{Method: "HEAD"})
+		if err != nil || res.StatusCode != want {
+			t.Errorf("%s: %v, %v", target, res, err)
+		}
+	}
 }
 
 func TestHealthWhileStarting(t *testing.T) {

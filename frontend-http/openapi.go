@@ -8,7 +8,8 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-// openAPI renders the table of routes (TestOpenAPIIsValid). What is not built is in it too, marked and with nothing but its 501.
+// openAPI renders the table of routes (TestOpenAPIIsValid). What is not built is in it too, marked, with nothing but
+// its 501.
 func openAPI(routes []*route, version string) ([]byte, error) {
 	doc := &openapi3.T{
 		OpenAPI:    "3.0.3",

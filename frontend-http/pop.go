@@ -76,8 +76,8 @@ func (c *call) pop(scope engine.Scope) error {
 		d, err = c.engine.Pop(parent, c.caller, req)
 	}
 	switch {
-	case err != nil && c.f.stopping.Err() != nil && asEngineError(err).Code == engine.CodeTimeout:
-		c.nothing() // the park was ended by the shutdown
+	case err != nil && asEngineError(err).Code == engine.CodeTimeout && (c.f.stopping.Err() != nil || !conn.Alive()):
+		c.nothing() // the park was ended by the shutdown, or nobody is there to read
 		return nil
 	case err != nil:
 		return err

@@ -62,8 +62,9 @@ type route struct {
 	Op string
 	// Keyed routes read the Idempotency-Key header.
 	Keyed bool
-	// Alone routes answer without an engine.
-	Alone bool
+	// Alone routes answer without an engine; Probe routes also answer HEAD, as load balancers send it. No other route
+	// does: a HEAD of a pop would claim messages.
+	Alone, Probe bool
 	// Handle is nil while the route is not built.
 	Handle handler
 
@@ -183,7 +184,11 @@ func (f *Frontend) register(routes []*route) {
 	var groups []group
 	for _, r := range routes {
 		if r.segments == nil {
-			app.Add(r.Method, r.Path, func(c *fiber.Ctx) error { return f.run(c, r, [maxNames]string{}) })
+			answer := func(c *fiber.Ctx) error { return f.run(c, r, [maxNames]string{}) }
+			app.Add(r.Method, r.Path, answer)
+			if r.Probe {
+				app.Add("HEAD", r.Path, answer)
+			}
 			continue
 		}
 		g := group{r.Method, r.prefix}
