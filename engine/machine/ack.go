@@ -25,7 +25,7 @@ type ackRun struct {
 // the instruction was carried out, though a completed one at or above After will be delivered again.
 // When no message of the call lies in between, the code says why.
 func (m *Machine) applyAck(c *format.Ack, res *format.AckResult) format.Code {
-	_, p := m.partByID(c.Partition)
+	ph, p := m.partByID(c.Partition)
 	if p == nil {
 		return format.CodeUnknownPartition
 	}
@@ -33,7 +33,6 @@ func (m *Machine) applyAck(c *format.Ack, res *format.AckResult) format.Code {
 	if r.g = r.q.groupBy(c.Group); r.g == nil {
 		return format.CodeNotLeased
 	}
-	ph, _ := m.partByID(c.Partition)
 	var ok bool
 	if r.ch, ok = m.cursorOf(ph, r.g); !ok {
 		return format.CodeNotLeased
@@ -107,7 +106,7 @@ func (r *ackRun) judge(next format.Offset) format.Code {
 		r.nack(nack, max(r.cmd.Runs[nack].First, next))
 	case done > next:
 		r.complete(done)
-	case r.cmd.Runs == nil || len(r.cmd.Runs) == 0:
+	case len(r.cmd.Runs) == 0:
 		return format.CodeMalformed
 	case r.anyNoop(next):
 		return format.CodeOK

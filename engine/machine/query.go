@@ -121,6 +121,9 @@ type Pending struct {
 // Pending counts upkeep to propose, in constant time.
 func (m *Machine) Pending() Pending { return Pending{Tasks: len(m.tasks), Reveals: m.asks.Len()} }
 
+// Rows counts the frames stored, of all times, in constant time.
+func (m *Machine) Rows() uint64 { return m.header.rows }
+
 // Counters sum up the state.
 type Counters struct {
 	Queues, Partitions, Groups, Cursors uint64
@@ -132,7 +135,7 @@ type Counters struct {
 	Bytes int64
 }
 
-// Counters counts in time proportional to the chunks of the slabs.
+// Counters counts in time proportional to the chunks of the slabs: for metrics, not for every entry.
 func (m *Machine) Counters() Counters {
 	return Counters{
 		Queues: uint64(len(m.byName)), Partitions: uint64(m.parts.Len()), Groups: uint64(len(m.groups)),

@@ -257,6 +257,9 @@ func (d *driver) rerun() {
 		if l.index > 0 && slices.Contains(d.marks, l.index) && snap == nil {
 			base--
 			images.take(twice, base == 0)
+			if base%4 == 0 {
+				images.load(twice) // checks the loaded state
+			}
 			if l.index == at {
 				snap = images.load(twice)
 				snap.journalMin, snap.lookLimit = d.m.journalMin, d.m.lookLimit
