@@ -43,12 +43,43 @@ func (f field[T]) Set(s string) error {
 func text(to *string) pflag.Value { return field[string]{&textKind, to} }
 func addr(to *string) pflag.Value { return field[string]{&addrKind, to} }
 func flag(to *bool) pflag.Value   { return field[bool]{&boolKind, to} }
-func size(to *int64) pflag.Value  { return field[int64]{&sizeKind, to} }
 func list(to *[]string) pflag.Value {
 	return field[[]string]{&listKind, to}
 }
-func duration(to *time.Duration) pflag.Value { return field[time.Duration]{&durationKind, to} }
-func level(to *slog.Level) pflag.Value       { return field[slog.Level]{&levelKind, to} }
+func level(to *slog.Level) pflag.Value { return field[slog.Level]{&levelKind, to} }
+
+// size is a number of bytes of at least least. Zero is refused where it would mean "the default" further down.
+func size(to *int64, least int64) pflag.Value {
+	return field[int64]{&kind[int64]{"size", func(s string) (int64, error) {
+		n, err := parseSize(s)
+		if err == nil && n < least {
+			err = fmt.Errorf("want at least %s", printSize(least))
+		}
+		return n, err
+	}, printSize}, to}
+}
+
+// duration is more than zero.
+func duration(to *time.Duration) pflag.Value {
+	return field[time.Duration]{&kind[time.Duration]{"duration", func(s string) (time.Duration, error) {
+		d, err := parseDuration(s)
+		if err == nil && d <= 0 {
+			err = errors.New("want more than 0")
+		}
+		return d, err
+	}, printDuration}, to}
+}
+
+// durationOrEver is more than zero, or less than zero for ever.
+func durationOrEver(to *time.Duration) pflag.Value {
+	return field[time.Duration]{&kind[time.Duration]{"duration", func(s string) (time.Duration, error) {
+		d, err := parseDuration(s)
+		if err == nil && d == 0 {
+			err = errors.New("want more than 0, or less than 0 for ever")
+		}
+		return d, err
+	}, printDuration}, to}
+}
 
 // whole is an integer within a range.
 func whole(to *int, low, high int) pflag.Value {
@@ -128,8 +159,6 @@ var sizeUnits = []struct {
 	{"TB", 1e12}, {"GB", 1e9}, {"MB", 1e6}, {"kB", 1e3}, {"B", 1},
 }
 
-var sizeKind = kind[int64]{"size", parseSize, printSize}
-
 func parseSize(s string) (int64, error) {
 	digits, unit := s, int64(1)
 	for _, u := range sizeUnits {
@@ -153,8 +182,6 @@ func printSize(n int64) string {
 	}
 	return strconv.FormatInt(n, 10)
 }
-
-var durationKind = kind[time.Duration]{"duration", parseDuration, printDuration}
 
 const day = 24 * time.Hour
 
