@@ -83,8 +83,10 @@ func (p *player) auditParts(q *queue) error {
 	}
 	for i, row := range rows {
 		part := q.parts[i]
-		if row.Name != part.name || row.Queue != q.name || row.Start != part.start || row.End != part.end() || row.LastWriteAt != part.lastWrite {
-			return fmt.Errorf("partition %+v, want %s from %d to %d, written at %d", row, part.name, part.start, part.end(), part.lastWrite)
+		if row.Name != part.name || row.Queue != q.name || row.Start != part.start || row.End != part.end() ||
+			row.LastWriteAt != part.lastWrite {
+			return fmt.Errorf("partition %+v, want %s from %d to %d, written at %d", row, part.name, part.start,
+				part.end(), part.lastWrite)
 		}
 		if err := p.adoptPart(part, row.ID); err != nil {
 			return err
@@ -142,7 +144,8 @@ func (p *player) auditGroup(q *queue, g *group) error {
 		}
 	}
 	for _, part := range q.parts {
-		if c := g.cursor(part); c.touched && !slices.ContainsFunc(rows, func(r engine.GroupPartition) bool { return r.Partition.Name == part.name }) {
+		listed := func(r engine.GroupPartition) bool { return r.Partition.Name == part.name }
+		if g.cursor(part).touched && !slices.ContainsFunc(rows, listed) {
 			return fmt.Errorf("partition %s is not listed", part.name)
 		}
 	}
@@ -179,7 +182,8 @@ func (p *player) read(op Op) (string, error) {
 		return "", err
 	}
 	want := p.s.readOne(p.caller.Tenant, pos)
-	if code(got.Err) != code(want.Err) || len(got.Records) != len(want.Records) || want.Err == nil && (got.Start != want.Start || got.End != want.End) {
+	if code(got.Err) != code(want.Err) || len(got.Records) != len(want.Records) ||
+		want.Err == nil && (got.Start != want.Start || got.End != want.End) {
 		return "", fmt.Errorf("read: %d records of %d to %d (%v), want %d of %d to %d (%v)", len(got.Records), got.Start, got.End,
 			got.Err, len(want.Records), want.Start, want.End, want.Err)
 	}

@@ -47,7 +47,8 @@ func (c *Coverage) count(verdict string) { c.Verdicts[verdict]++ }
 // String is the table, one verdict a line.
 func (c *Coverage) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d operations (%d had nothing to act on), %d stops, %d crashes, %d calls without an answer of which %d were carried out\n",
+	fmt.Fprintf(&b, "%d operations (%d had nothing to act on), %d stops, %d crashes, "+
+		"%d calls without an answer of which %d were carried out\n",
 		c.Ops, c.Skipped, c.Reopens, c.Crashes, c.CrashedUnknown, c.Applied)
 	for _, v := range slices.Sorted(maps.Keys(c.Verdicts)) {
 		fmt.Fprintf(&b, "%9d  %s\n", c.Verdicts[v], v)

@@ -105,12 +105,13 @@ func (p *player) judgePop(req *engine.PopRequest, d *engine.Delivery, h *handed)
 		return err
 	}
 	before, gone := map[*part]cursor{}, false
-	for i := range chosen {
-		c := &chosen[i]
+	for _, c := range cands {
 		before[c.p] = *c.g.cursor(c.p)
-		if from, _ := s.span(c.g, c.p); before[c.p].touched && from > before[c.p].next || !before[c.p].touched && c.p.start > 0 {
-			// What is gone in front of the first message may count against the batch.
-			gone, c.upto = true, d.Claims[i].Last+1
+		gone = gone || p.s.overGone(c)
+	}
+	for i := range chosen {
+		if gone { // what is gone in front of a message may count against the batch of the whole pop
+			chosen[i].upto = d.Claims[i].Last + 1
 		}
 	}
 	if err := p.adoptSpent(cands, chosen); err != nil {
@@ -125,6 +126,7 @@ func (p *player) judgePop(req *engine.PopRequest, d *engine.Delivery, h *handed)
 		// Bytes ended the answer: others may have been claimed and handed back, and lost their place.
 		for _, c := range cands {
 			c.g.cursor(c.p).exact = false
+			p.blurred[c.g.name] = true
 		}
 	}
 	if left > 0 && !gone && len(chosen) < l.partitions && l.batch > 0 && l.bytes > 0 && !l.full {
@@ -151,6 +153,13 @@ func (p *player) judgePop(req *engine.PopRequest, d *engine.Delivery, h *handed)
 		return fmt.Errorf("pop: %d messages delivered, want %d", len(h.messages), at)
 	}
 	return nil
+}
+
+// overGone says that a claim of c would start above the cursor, over what is gone.
+func (s *state) overGone(c candidate) bool {
+	cur := c.g.cursor(c.p)
+	from, _ := s.span(c.g, c.p)
+	return cur.touched && from > cur.next || cur.jumped && from == cur.next || !cur.touched && c.p.start > 0
 }
 
 // fitting counts the claimable partitions that were not chosen although their first message has room

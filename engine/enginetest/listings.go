@@ -62,7 +62,8 @@ func (m *modelCatalog) PartitionByID(_ context.Context, c engine.Caller, id form
 	return info, err
 }
 
-func (m *modelCatalog) Partitions(_ context.Context, c engine.Caller, queue string, since format.Wall, pg engine.Page) (rows []engine.PartitionInfo, next string, err error) {
+func (m *modelCatalog) Partitions(_ context.Context, c engine.Caller, queue string, since format.Wall, pg engine.Page,
+) (rows []engine.PartitionInfo, next string, err error) {
 	err = m.model().with(func(s *state) (err error) {
 		q := s.queue(c.Tenant, queue)
 		if q == nil {
@@ -93,7 +94,8 @@ func (m *modelCatalog) Groups(_ context.Context, c engine.Caller) (rows []engine
 	return rows, err
 }
 
-func (m *modelCatalog) GroupPartitions(_ context.Context, c engine.Caller, name, queue string, pg engine.Page) (rows []engine.GroupPartition, next string, err error) {
+func (m *modelCatalog) GroupPartitions(_ context.Context, c engine.Caller, name, queue string, pg engine.Page,
+) (rows []engine.GroupPartition, next string, err error) {
 	err = m.model().with(func(s *state) (err error) {
 		q := s.queue(c.Tenant, queue)
 		if q == nil {

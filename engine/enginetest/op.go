@@ -26,27 +26,37 @@ type Op struct {
 	Flags string
 }
 
-// Kinds of Op.
+// Kinds of Op, and what their fields mean.
 const (
-	opPush      = "push"      // What: one token per message: an id number, or '-' for none; '/' starts the next partition
-	opPop       = "pop"       // Flags: p pinned, c commit on delivery, a autopilot, x abandon, d discovery, l(all) or f(rom) start
-	opAck       = "ack"       // What: a status letter per message of the delivery; Flags: l of the live ones, u unfenced, f foreign lease, o by offset, m by message id, z unknown id, g other group
-	opExtend    = "extend"    // Back, For
-	opRelease   = "release"   // Back; Flags: 1 only its first partition
-	opSeek      = "seek"      // Flags: w whole queue; What: end, time, offset
-	opConfigure = "configure" // What: option; N value
+	// What has one token per message: a letter is an id, '-' is none, '/' goes on in the next partition.
+	opPush = "push"
+	// N batch, M partitions, For lease, What "bytes" for a small byte budget. Flags: p pinned, c commit on
+	// delivery, a autopilot, x abandon, d discovery, l start at all, f start from a time.
+	opPop = "pop"
+	// What has a status letter per message of the delivery, '-' for none, '?' for a bad one. Flags: l count
+	// back among live leases only, u unfenced, f foreign lease, o by offset, m by message id, z unknown id
+	// and partition, g another group.
+	opAck     = "ack"
+	opExtend  = "extend"  // For; Flags: l as for ack
+	opRelease = "release" // Flags: l as for ack, 1 only the first partition
+	// What is end, time or offset: N, or For ago. Flags: w the whole queue.
+	opSeek      = "seek"
+	opConfigure = "configure" // What names the option, N its value
 	opDelQueue  = "delete-queue"
 	opDelGroup  = "delete-group" // Flags: k keep the registration
-	opSubscribe = "subscribe"    // For: how long ago
-	opRedrive   = "redrive"      // Back among dead letters; Flags: a by address, t to another partition, q to another queue, d after a push of the copy's id
-	opPurge     = "purge"        // Flags: g one group only, a one address only
-	opRead      = "read"         // N offset, M bytes; Flags: e from the end
-	opOffsets   = "offsets"      // N offset looked for, For how long ago
-	opList      = "list"
-	opAdvance   = "advance" // For
-	opEdge      = "edge"    // N-th next moment at which a verdict changes; Flags: b a microsecond before it
-	opJump      = "jump"    // For: of the wall clock alone
-	opReopen    = "reopen"  // Flags: c crash
+	opSubscribe = "subscribe"    // For ago
+	// Back counts among dead letters. Flags: a by address, t to another partition, q to another queue, d
+	// after a push of the copy's id.
+	opRedrive = "redrive"
+	opPurge   = "purge"   // Flags: g one group only, a one address only
+	opRead    = "read"    // N offset, M bytes; Flags: e from the end
+	opOffsets = "offsets" // For ago, N number of an id
+	opList    = "list"
+	opAdvance = "advance" // For
+	opEdge    = "edge"    // N-th next moment at which a verdict changes; Flags: b a microsecond before it
+	opJump    = "jump"    // For: the wall clock alone
+	opReopen  = "reopen"  // Flags: c crash
+	opCrash   = "crash"   // the next operation dies at its N-th write
 )
 
 // String is the line of a script that stands for the op.

@@ -30,6 +30,9 @@ type player struct {
 	armed     int  // the next operation dies at this write; 0 is none
 	hit       bool // the storage was told so
 	died      bool // a call of this operation died
+	// blurred names groups of which a pop may have claimed more than it answered, and handed it back: it
+	// is not known which partitions they have touched.
+	blurred map[string]bool
 }
 
 // handed is a delivery as the player remembers it.
@@ -44,7 +47,7 @@ const handedKept = 64
 
 func newPlayer(o *RandomOptions, cov *Coverage) *player {
 	p := &player{o: o, cov: cov, target: o.Open(), caller: engine.Caller{Tenant: format.DefaultTenant},
-		s: newState(), ids: map[format.UUID]bool{}}
+		s: newState(), ids: map[format.UUID]bool{}, blurred: map[string]bool{}}
 	p.e = p.target.Engine
 	p.s.lazyRetention = true
 	p.s.nextPart = 1 << 40 // the model's own ids, until the engine's are known, are nobody's
@@ -194,7 +197,9 @@ func (p *player) ack(op Op) (string, error) {
 			continue
 		}
 		at := op
-		if m := &h.messages[i]; p.s.goneAt(p.caller.Tenant, &engine.Ack{Partition: h.claims[m.Claim].PartitionID, Offset: m.Offset, HasOffset: true}) {
+		m := &h.messages[i]
+		where := &engine.Ack{Partition: h.claims[m.Claim].PartitionID, Offset: m.Offset, HasOffset: true}
+		if p.s.goneAt(p.caller.Tenant, where) {
 			// Retention took it and maybe its id: all that is left to say is that its offset is done.
 			letter, at.Flags = 'c', op.Flags+"o"
 		}
@@ -397,9 +402,7 @@ func (p *player) ago(d time.Duration) format.Wall {
 	return p.s.w - format.Wall(d.Microseconds())
 }
 
-// opCrash arms the next operation: the engine dies inside it.
-const opCrash = "crash"
-
+// crash arms the next operation: the engine dies inside it.
 func (p *player) crash(op Op) (string, error) {
 	if p.target.Arm == nil || p.target.Reopen == nil {
 		return skip, nil

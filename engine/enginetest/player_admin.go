@@ -133,8 +133,11 @@ func (p *player) deleteGroup(op Op) (string, error) {
 }
 
 // subscribe changes where untouched partitions start. Which partitions count as touched while their
-// messages are hidden is left open, so it is not asked then.
+// messages are hidden, or were claimed and handed back, is left open, so it is not asked then.
 func (p *player) subscribe(op Op) (string, error) {
+	if p.blurred[groupName(op.group())] {
+		return skip, nil
+	}
 	for _, q := range p.s.queues {
 		if q.group(groupName(op.group())) != nil && (q.opts.DelayedProcessing > 0 || q.opts.WindowBuffer > 0) {
 			return skip, nil

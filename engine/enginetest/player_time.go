@@ -38,7 +38,8 @@ func (p *player) probe() error {
 		return fmt.Errorf("probe: %w", err)
 	}
 	at := res[0].Messages[0].Offset
-	read, err := p.e.Read(ctx, prober, engine.ReadRequest{At: []engine.Position{{Queue: "probe", Partition: "probe", Offset: at, MaxBytes: 1}}})
+	pos := engine.Position{Queue: "probe", Partition: "probe", Offset: at, MaxBytes: 1}
+	read, err := p.e.Read(ctx, prober, engine.ReadRequest{At: []engine.Position{pos}})
 	if err != nil || len(read.Parts[0].Records) == 0 {
 		return fmt.Errorf("probe: the message just stored at %d can not be read: %v", at, err)
 	}
@@ -148,7 +149,8 @@ func (s *state) edges() []int64 {
 				at(int64(p.revealDue() - s.w))
 			}
 			for i := max(0, len(p.msgs)-8); i < len(p.msgs); i++ {
-				for _, n := range []int64{o.DedupWindowSeconds, o.DelayedProcessing, o.RetentionSeconds, o.CompletedRetentionSeconds, o.MaxWaitTimeSeconds} {
+				for _, n := range []int64{o.DedupWindowSeconds, o.DelayedProcessing, o.RetentionSeconds,
+					o.CompletedRetentionSeconds, o.MaxWaitTimeSeconds} {
 					if n > 0 {
 						at(int64(p.msgs[i].rec.CreatedAt + seconds(n) - s.w))
 					}
