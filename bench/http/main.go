@@ -154,6 +154,8 @@ func overload(ctx context.Context, o *options) (*report.Report, error) {
 	second := o.load
 	rate := float64(min(capacity.Pushed, capacity.Acked)) / capacity.Elapsed.Seconds()
 	second.Rate = rate * o.factor
+	// An open loop offers no more than its connections can hold: enough of them that the node is what limits.
+	second.Producers = min(second.Producers*8, second.Partitions)
 	// What piled up is not waited for: how much is consumed while producers press is the question.
 	second.Drain = 0
 	res, err := load.Run(ctx, second)

@@ -4,9 +4,9 @@ import "bytes"
 
 // Pushed is what became of one pushed message.
 type Pushed struct {
-	Status []byte
-	Offset uint64
-	Error  []byte
+	Status, ID []byte
+	Offset     uint64
+	Error      []byte
 }
 
 // PushBegin starts the body of a push.
@@ -53,6 +53,8 @@ func ParsePush(body []byte, each func(i int, p Pushed)) error {
 			switch string(key) {
 			case "status":
 				p.Status = s.str()
+			case "message_id":
+				p.ID = s.str()
 			case "offset":
 				p.Offset = s.number()
 			case "error":

@@ -67,8 +67,8 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	r := &run{o: o, id: uint64(time.Now().UnixNano()), ctx: ctx, cancel: cancel, next: make([]uint32, o.Partitions)}
-	r.judge.run, r.judge.next = r, make([]atomic.Uint32, o.Partitions)
+	r := newRun(o)
+	r.ctx, r.cancel = ctx, cancel
 	if err := r.prepare(); err != nil {
 		return nil, err
 	}
@@ -106,6 +106,12 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	out.Violations = r.violations.list()
 	out.Counts = r.counts()
 	return out, nil
+}
+
+func newRun(o Options) *run {
+	r := &run{o: o, id: uint64(time.Now().UnixNano()), next: make([]uint32, o.Partitions)}
+	r.judge.run, r.judge.next = r, make([]atomic.Uint32, o.Partitions)
+	return r
 }
 
 func (r *run) left() int64 { return int64(r.pushed.Load()) - int64(r.acked.Load()) }

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -166,4 +168,16 @@ func (n *Node) Restart() (*Node, error) {
 	o := n.Options
 	o.HTTP = n.Addr
 	return Start(o)
+}
+
+// FreeAddr is an address of loopback whose port is free and below those that the system gives to outgoing connections:
+// a node that is down for a moment finds it free again.
+func FreeAddr() (string, error) {
+	for range 100 {
+		addr := fmt.Sprintf("127.0.0.1:%d", 20_000+rand.IntN(12_000))
+		if l, err := net.Listen("tcp", addr); err == nil {
+			return addr, l.Close()
+		}
+	}
+	return "", errors.New("node: no free port between 20000 and 32000")
 }

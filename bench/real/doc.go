@@ -1,0 +1,19 @@
+// Command real replays a real stream of events through the real binary while the node is killed with SIGKILL and started
+// again, and judges everything that comes out.
+//
+//	go run ./bench/real --input FILE [--kills 5] [--producers 4] [--workers 4] [--data DIR] [--json]
+//
+// FILE is NDJSON with the fields file, version and change; one line is one message, its file the partition, change:file its
+// transaction id. Producers own a share of the files each and push 1 to 10 messages at a time; workers of one consumer
+// group pop at most 20. Kills are spread over the run by the number of messages taken; one counts only when at least 4
+// pushes and 2 pops had left and got no answer, and both numbers are printed.
+//
+// It exits with an error unless all of this held:
+//
+//   - every file's versions arrived one after another, with no gap and in order, byte for byte;
+//   - what was acknowledged as consumed did not come again, and whatever came again was delivered as attempt 2 or more,
+//     or followed an ack that got no answer;
+//   - a second replay is answered "duplicate" for every line, with the offset and the id of the first;
+//   - a new group that starts at the oldest message reads everything again, in order;
+//   - the node drains and exits 0.
+package main

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"sync"
+
+	"queen/bench/internal/client"
+)
+
+// violations are the broken promises of a run; the first ones are kept.
+type violations struct {
+	mu struct {
+		sync.Mutex
+		some  []string
+		count int
+	}
+}
+
+func (v *violations) add(format string, args ...any) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.mu.count++; len(v.mu.some) < 50 {
+		v.mu.some = append(v.mu.some, fmt.Sprintf(format, args...))
+	}
+}
+
+// ledger follows what one consumer group receives and acknowledges.
+//
+// INVARIANT: a line is settled when its ack was answered with success, or when an ack of it got no answer: then nobody can
+// tell whether it counts, and it may or may not come again.
+type ledger struct {
+	in    *input
+	group string
+	v     *violations
+
+	mu struct {
+		sync.Mutex
+		next  map[*file]int
+		state map[*line]*receipt
+		counts
+	}
+	// all is closed when every line is settled.
+	all chan struct{}
+}
+
+type receipt struct{ acked, lost bool }
+
+// counts are for the report.
+type counts struct {
+	settled, delivered, redelivered    int
+	acked, lostAcks, resent, expired   int
+	redeliveredAfterLost, highAttempts int
+}
+
+func newLedger(in *input, group string, v *violations) *ledger {
+	l := &ledger{in: in, group: group, v: v, all: make(chan struct{})}
+	l.mu.next, l.mu.state = map[*file]int{}, map[*line]*receipt{}
+	return l
+}
+
+// received judges one delivered message and returns its line; nil for one that nobody pushed.
+func (l *ledger) received(m *client.Message) *line {
+	e := l.in.find(m.Partition, m.Data)
+	if e == nil {
+		l.v.add("group %s: partition %q delivered a message that is no line of the input: %.200s", l.group, m.Partition, m.Data)
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mu.delivered++
+	if !bytes.Equal(m.Data, e.raw) || !bytes.Equal(m.ID, e.id) || m.Offset != uint64(e.at) {
+		l.v.add("group %s: %s line %d came as offset %d, id %q, data %.300s", l.group, e.file.name, e.at, m.Offset, m.ID, m.Data)
+	}
+	if m.Attempt > 1 {
+		l.mu.highAttempts++
+	}
+	next := l.mu.next[e.file]
+	switch {
+	case e.at == next:
+		l.mu.next[e.file] = next + 1
+		l.mu.state[e] = &receipt{}
+	case e.at > next:
+		l.v.add("group %s: %s went on with version %d, want %d: a gap", l.group, e.file.name, e.file.first+e.at, e.file.first+next)
+	default:
+		l.again(m, e)
+	}
+	return e
+}
+
+// again judges a redelivery.
+func (l *ledger) again(m *client.Message, e *line) {
+	l.mu.redelivered++
+	r := l.mu.state[e]
+	switch {
+	case r == nil: // it was skipped before, which is named already
+	case r.acked:
+		l.v.add("group %s: %s version %d was acknowledged and came again (attempt %d)", l.group, e.file.name, e.file.first+e.at, m.Attempt)
+	case r.lost:
+		l.mu.redeliveredAfterLost++
+	case m.Attempt < 2:
+		l.v.add("group %s: %s version %d came again as its first delivery", l.group, e.file.name, e.file.first+e.at)
+	}
+}
+
+// acked notes the answer to an ack. A refused one is no violation: the lease ran out while the node was away.
+func (l *ledger) acked(e *line, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r := l.mu.state[e]
+	if !ok || r == nil {
+		l.mu.expired++
+		return
+	}
+	l.mu.acked++
+	l.settle(r, func() { r.acked = true })
+}
+
+// lost notes that acks got no answer.
+func (l *ledger) lost(lines []*line, resend bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, e := range lines {
+		r := l.mu.state[e]
+		if r == nil {
+			continue
+		}
+		l.mu.lostAcks++
+		if resend {
+			l.mu.resent++
+		}
+		l.settle(r, func() { r.lost = true })
+	}
+}
+
+func (l *ledger) settle(r *receipt, change func()) {
+	was := r.acked || r.lost
+	change()
+	if was {
+		return
+	}
+	if l.mu.settled++; l.mu.settled == len(l.in.lines) {
+		close(l.all)
+	}
+}
+
+// finish judges what must hold at the end: every file was read to its end.
+func (l *ledger) finish() counts {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, e := range l.in.files {
+		if n := l.mu.next[e]; n != len(e.lines) {
+			l.v.add("group %s: %s was read up to version %d, its last is %d", l.group, e.name, e.first+n-1, e.first+len(e.lines)-1)
+		}
+	}
+	return l.mu.counts
+}

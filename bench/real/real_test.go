@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"queen/bench/internal/client"
+	"queen/bench/internal/node"
+)
+
+// TestExtract replays 500 lines through the real binary with two kills. The same program with --input replays all.
+func TestExtract(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds and kills the real binary")
+	}
+	o := defaults()
+	o.input, o.dir, o.out, o.limit = filepath.Join("testdata", "extract.ndjson"), t.TempDir(), t.Output(), 5*time.Minute
+	o.kills, o.leaseSeconds = 2, 1
+	var err error
+	if o.binary, err = node.Build(filepath.Join(o.dir, "queen")); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("seed %d", o.seed)
+	r, err := run(context.Background(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range r.Violations {
+		t.Error(v)
+	}
+	if n, _ := r.Get("lines"); n != 500 {
+		t.Errorf("the extract has %v lines", n)
+	}
+}
+
+// TestLedger shows every kind of broken promise to the judge of deliveries.
+func TestLedger(t *testing.T) {
+	in, err := readInput(filepath.Join("testdata", "extract.ndjson"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := in.files["go.mod"]
+	msg := func(at int, attempt uint64) *client.Message {
+		l := f.lines[at]
+		return &client.Message{ID: l.id, Partition: []byte(f.name), PartitionID: []byte("1"), Data: l.raw, Offset: uint64(at), Attempt: attempt}
+	}
+	changed, moved := msg(2, 1), msg(2, 1)
+	changed.Data = []byte(strings.Replace(string(changed.Data), `"n":`, `"n": `, 1))
+	moved.Offset = 3
+	foreign := &client.Message{Partition: []byte("go.mod"), Data: []byte(`{"version":100000}`)}
+	for name, c := range map[string]struct {
+		before func(l *ledger)
+		then   *client.Message
+		want   string
+	}{
+		"in order":             {nil, msg(2, 1), ""},
+		"again, second time":   {nil, msg(1, 2), ""},
+		"again, as the first":  {nil, msg(1, 1), "came again as its first"},
+		"again, its ack lost":  {func(l *ledger) { l.lost(f.lines[1:2], false) }, msg(1, 1), ""},
+		"again, ack refused":   {func(l *ledger) { l.acked(f.lines[1], false) }, msg(1, 1), "came again as its first"},
+		"again, acknowledged":  {func(l *ledger) { l.acked(f.lines[1], true) }, msg(1, 2), "was acknowledged and came again"},
+		"a gap":                {nil, msg(3, 1), "a gap"},
+		"another payload":      {nil, changed, "came as offset"},
+		"another offset":       {nil, moved, "came as offset"},
+		"nobody's message":     {nil, foreign, "no line of the input"},
+		"somebody else's file": {nil, &client.Message{Partition: []byte("no such file"), Data: f.lines[2].raw}, "no line of the input"},
+	} {
+		var v violations
+		l := newLedger(in, "g", &v)
+		l.received(msg(0, 1))
+		l.received(msg(1, 1))
+		if c.before != nil {
+			c.before(l)
+		}
+		l.received(c.then)
+		got := strings.Join(v.mu.some, "; ")
+		if (c.want == "") != (got == "") || !strings.Contains(got, c.want) {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// TestAnswers shows the judges of pushes what they have to refuse.
+func TestAnswers(t *testing.T) {
+	in, err := readInput(filepath.Join("testdata", "extract.ndjson"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := in.files["go.mod"].lines[1]
+	queued := client.Pushed{Status: []byte("queued"), ID: []byte("a"), Offset: 1}
+	duplicate := client.Pushed{Status: []byte("duplicate"), ID: []byte("a"), Offset: 1}
+	for name, c := range map[string]struct {
+		first, second client.Pushed
+		sure          bool
+		want          string
+	}{
+		"stored, then a duplicate":      {queued, duplicate, true, ""},
+		"sent again after no answer":    {duplicate, duplicate, false, ""},
+		"a duplicate of nothing":        {duplicate, duplicate, true, "was sent once"},
+		"another offset":                {client.Pushed{Status: []byte("queued"), ID: []byte("a"), Offset: 2}, client.Pushed{Status: []byte("duplicate"), ID: []byte("a"), Offset: 2}, true, "was stored at offset 2"},
+		"refused":                       {client.Pushed{Status: []byte("error")}, duplicate, true, "was answered error"},
+		"stored twice":                  {queued, queued, true, "want duplicate"},
+		"a duplicate of something else": {queued, client.Pushed{Status: []byte("duplicate"), ID: []byte("b"), Offset: 1}, true, "as b"},
+	} {
+		r := &replay{in: in}
+		r.mu.stored = map[*line]stored{}
+		r.first(l, &c.first, c.sure)
+		r.second(l, &c.second, true)
+		got := strings.Join(r.v.mu.some, "; ")
+		if (c.want == "") != (got == "") || !strings.Contains(got, c.want) {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
