@@ -30,6 +30,7 @@ type model struct {
 type frame struct {
 	Row
 	gone bool
+	was  *Row // before a relocation that may not have been finished
 }
 
 func newModel(seed uint64) *model {
@@ -108,6 +109,10 @@ func message(r *Row, o format.Offset) (i uint32) {
 // same checks that row leads offset o to the message that the model says.
 func same(row *Row, f *frame, o format.Offset) error {
 	want := [...]any{f.Segment, f.Pos, f.Off, f.Len, f.W, f.Partition, f.Flags, message(&f.Row, o)}
+	if row.Segment != f.Segment && f.was != nil {
+		old := frame{Row: *f.was}
+		return same(row, &old, o)
+	}
 	got := [...]any{row.Segment, row.Pos, row.Off, row.Len, row.W, row.Partition, row.Flags, message(row, o)}
 	if got != want || o < row.Base || o >= row.End() {
 		return fmt.Errorf("partition %d offset %d: %v of %+v, want %v", f.Partition, o, got, *row, want)
@@ -118,6 +123,9 @@ func same(row *Row, f *frame, o format.Offset) error {
 // check compares an At and a Range of a random partition.
 func (m *model) check(x map[format.RaftGroup]*Index) error {
 	pid := m.partition()
+	if m.undecided(pid) {
+		return nil
+	}
 	end := m.next[pid]
 	from := format.Offset(m.rng.Uint64N(uint64(end) + 2))
 	to := from + format.Offset(m.rng.IntN(20))
@@ -163,6 +171,14 @@ func (m *model) check(x map[format.RaftGroup]*Index) error {
 	return m.nothing(pid, at, to, newest)
 }
 
+// undecided reports whether a frame of pid may be there or not, since a relocation was not finished.
+func (m *model) undecided(pid format.PartitionID) bool {
+	return slices.ContainsFunc(m.chains[pid], func(n uint64) bool {
+		f := &m.frames[pid.RaftGroup()][n-1]
+		return f.gone && f.was != nil
+	})
+}
+
 // nothing checks that no offset of [from, to) exists.
 func (m *model) nothing(pid format.PartitionID, from, to format.Offset, newest uint64) error {
 	if f := m.at(pid, from, newest); from < to && f != nil && f.Base < to {
@@ -178,6 +194,9 @@ type harness struct {
 	runs *Runs
 	x    map[format.RaftGroup]*Index
 	bulk uint32
+	// moving is set while a relocation was begun and not finished.
+	moving *relocation
+	down   bool // a restart failed
 }
 
 func (h *harness) options() Options {
@@ -196,7 +215,7 @@ func (h *harness) needed(n uint32) bool { return h.live(format.SegmentID(n)) }
 func (h *harness) live(s format.SegmentID) bool {
 	for _, frames := range h.frames {
 		for i := range frames {
-			if frames[i].Segment == uint32(s) && !frames[i].gone {
+			if f := &frames[i]; f.Segment == uint32(s) && !f.gone || f.was != nil && f.was.Segment == uint32(s) {
 				return true
 			}
 		}
@@ -206,22 +225,30 @@ func (h *harness) live(s format.SegmentID) bool {
 
 // open opens the index and adds what is not in files, as a restart does.
 func (h *harness) open() (err error) {
+	h.down = true
 	if h.runs, err = Open(h.options()); err != nil {
 		return err
 	}
 	if lost := h.runs.Lost(); len(lost) > 0 {
-		return fmt.Errorf("lost: %v", lost)
+		h.runs.Shut()
+		return fmt.Errorf("lost: %w", lost[0].Err)
 	}
+	h.down = false
 	h.x = map[format.RaftGroup]*Index{1: h.runs.Index(1), 2: h.runs.Index(2)}
 	for g, frames := range h.frames {
 		var rows []Row
 		for i := range frames {
-			if frames[i].Segment > h.closed && frames[i].Segment < 1<<31 {
+			if frames[i].Segment > h.closed && frames[i].Segment < 1<<31 && !frames[i].gone {
 				r := frames[i].Row
 				r.Prev = 77 // nobody knows
 				rows = append(rows, r)
 			}
 		}
+		next := uint64(len(frames) + 1)
+		if len(rows) > 0 {
+			next = rows[0].Number
+		}
+		h.x[g].Skip(next) // Forget may have taken the newest run
 		h.x[g].Recover(rows)
 	}
 	return nil
@@ -235,20 +262,24 @@ func (h *harness) add(n int) {
 }
 
 func (h *harness) close() error {
+	sealed := h.segment
 	if h.rng.IntN(6) == 0 {
-		h.segment++ // a segment without a frame
-		h.pos = 0
-		return h.close()
+		sealed++ // and one without a frame
 	}
-	for n := h.closed + 1; n <= h.segment; n++ {
+	h.segment, h.pos = sealed+1, 0
+	for n := h.closed + 1; n <= sealed; n++ {
 		if err := h.runs.Close(n); err != nil {
 			return err
 		}
 		h.closed = n
 	}
-	h.segment++
-	h.pos = 0
 	return nil
+}
+
+// relocation is what one ReplaceSegments was asked.
+type relocation struct {
+	gone  []format.SegmentID
+	moved []Row
 }
 
 // relocate moves half of the frames of a few closed segments to a bulk segment; the others are gone.
@@ -257,31 +288,46 @@ func (h *harness) relocate() error {
 		return nil
 	}
 	low := 1 + h.rng.Uint32N(h.closed)
-	var gone []format.SegmentID
+	var r relocation
 	for n := low; n <= h.closed && n < low+3; n++ {
-		gone = append(gone, format.SegmentID(n))
+		r.gone = append(r.gone, format.SegmentID(n))
 	}
 	h.bulk++
 	to := format.BulkBit | format.SegmentID(h.bulk)
-	var moved []Row
 	for _, g := range []format.RaftGroup{1, 2} {
 		frames := h.frames[g]
 		for i := range frames {
 			f := &frames[i]
-			if f.gone || !slices.Contains(gone, format.SegmentID(f.Segment)) {
+			if f.gone || !slices.Contains(r.gone, format.SegmentID(f.Segment)) {
 				continue
 			}
-			if h.rng.IntN(2) == 0 {
-				f.gone = true
+			was := f.Row
+			f.was = &was
+			if f.gone = h.rng.IntN(2) == 0; f.gone {
 				continue
 			}
 			f.Segment, f.Pos, f.Off = uint32(to), 8*h.rng.Uint32N(1000), 0
-			moved = append(moved, f.Row)
+			r.moved = append(r.moved, f.Row)
 		}
 	}
-	h.rng.Shuffle(len(moved), func(i, j int) { moved[i], moved[j] = moved[j], moved[i] })
-	if err := h.runs.ReplaceSegments(gone, moved); err != nil {
+	h.rng.Shuffle(len(r.moved), func(i, j int) { r.moved[i], r.moved[j] = r.moved[j], r.moved[i] })
+	h.moving = &r
+	return h.finishRelocation()
+}
+
+// finishRelocation does, or repeats, the relocation under way.
+func (h *harness) finishRelocation() error {
+	if h.moving == nil {
+		return nil
+	}
+	if err := h.runs.ReplaceSegments(h.moving.gone, h.moving.moved); err != nil {
 		return err
+	}
+	h.moving = nil
+	for _, frames := range h.frames {
+		for i := range frames {
+			frames[i].was = nil
+		}
 	}
 	return h.runs.Forget(h.live)
 }

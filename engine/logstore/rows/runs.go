@@ -2,8 +2,10 @@ package rows
 
 import (
 	"cmp"
+	"errors"
 
 	"fmt"
+	"io/fs"
 	"path"
 	"slices"
 	"sync"
@@ -202,7 +204,7 @@ func (x *Runs) gaps(runs []*run, damaged []Gap) (lost []Gap) {
 // remove unlinks runs and makes that durable.
 func (x *Runs) remove(runs []*run) error {
 	for _, r := range runs {
-		if err := x.opts.FS.Remove(path.Join(x.opts.Dir, r.file.Name)); err != nil {
+		if err := x.opts.FS.Remove(path.Join(x.opts.Dir, r.file.Name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("rows: %w", err)
 		}
 	}
