@@ -30,14 +30,15 @@ type killer struct {
 	run   *replay
 	rng   *rand.Rand
 	kills []kill
-	// patience bounds how long a kill waits after the pushes have left. It is halved when an answer was faster.
-	patience time.Duration
+	// patience is the share of a push's usual time that a kill waits at most after the pushes have left. It is halved
+	// when an answer was faster, and starts at one.
+	patience float64
 }
 
 // strike carries out want kills that count and returns when the node runs again after the last.
 func (k *killer) strike(ctx context.Context, want int) error {
 	total := int64(len(k.run.in.lines))
-	k.patience = 300 * time.Microsecond
+	k.patience = 1
 	for counted := 0; counted < want; {
 		due := total * int64(counted+1) / int64(want+1)
 		for k.run.taken.Load() < due {
@@ -52,8 +53,9 @@ func (k *killer) strike(ctx context.Context, want int) error {
 		}
 		if hit {
 			counted++
+			k.patience = 1
 		} else {
-			k.patience = max(k.patience/2, 10*time.Microsecond)
+			k.patience /= 2
 		}
 	}
 	return nil
@@ -78,7 +80,7 @@ func (k *killer) once(ctx context.Context) (bool, error) {
 	if !spin(ctx, 100*time.Millisecond, sent) {
 		return false, ctx.Err()
 	}
-	spin(ctx, time.Duration(k.rng.Int64N(int64(k.patience))), func() bool { return false })
+	spin(ctx, time.Duration(k.rng.Float64()*k.patience*float64(r.traffic.usual())), func() bool { return false })
 	if !sent() {
 		return false, ctx.Err()
 	}

@@ -29,6 +29,8 @@ type traffic struct {
 		// killed is when the node was last killed; unanswered counts what had left before and got no answer.
 		killed     time.Time
 		unanswered [kinds]int
+		// usual is how long an answered push took lately.
+		usual time.Duration
 	}
 }
 
@@ -64,7 +66,17 @@ func (l *lane) call(k kind, do func() (client.Answer, error)) (client.Answer, er
 	if errors.Is(err, client.ErrUnanswered) && l.left.Before(l.t.mu.killed) {
 		l.t.mu.unanswered[k]++
 	}
+	if err == nil && k == pushCall {
+		l.t.mu.usual += (time.Since(l.left) - l.t.mu.usual) / 16
+	}
 	return a, err
+}
+
+// usual is how long a push takes lately, at least a little.
+func (t *traffic) usual() time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return max(t.mu.usual, 100*time.Microsecond)
 }
 
 // underway is how many requests of a kind have left and are not answered.
