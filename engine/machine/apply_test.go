@@ -359,6 +359,26 @@ func TestDigestSeesEverything(t *testing.T) {
 	}
 }
 
+// TestChunks: a Mark closes the ids since the mark before, and the eight newest chunks are kept.
+func TestChunks(t *testing.T) {
+	r := newRig(t)
+	for n := range 12 {
+		for k := range n {
+			r.addPush("q", "a", []string{fmt.Sprint(n, ".", k)}, func(a *format.Append) { a.ClearTo = r.m.EvidenceFrom() })
+			r.apply()
+		}
+		r.buf.AddMark(&format.Mark{Number: uint64(n + 1)})
+		r.apply()
+	}
+	var got []string
+	for _, c := range r.m.Chunks() {
+		got = append(got, fmt.Sprintf("%d:%d", c.Mark(), c.Len()))
+	}
+	if s := strings.Join(got, " "); s != "5:4 6:5 7:6 8:7 9:8 10:9 11:10 12:11" {
+		t.Error(s)
+	}
+}
+
 // TestDivergenceIsLoud: a Mark that carries another digest than ours ends apply, before it changes anything.
 func TestDivergenceIsLoud(t *testing.T) {
 	r := newRig(t)

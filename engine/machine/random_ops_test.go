@@ -413,6 +413,37 @@ func (d *driver) remove() {
 	})
 }
 
+// removePart cleans a partition up, if nothing speaks against it.
+func (d *driver) removePart() {
+	q := d.ref.queues[d.queueName()]
+	if q == nil || len(q.parts) == 0 {
+		return
+	}
+	p := q.parts[d.r.IntN(len(q.parts))]
+	c := format.Delete{
+		Tenant: format.DefaultTenant, What: format.DeletePartition, Partition: p.id, Offset: format.Offset(len(p.msgs)),
+	}
+	if d.chance(20) {
+		c.Offset--
+	}
+	d.buf.AddDelete(&c)
+	d.add("delete-partition", func(it *format.Result, _ *format.Results) error {
+		want := format.CodeOK
+		switch {
+		case d.ref.all[p.id] == nil:
+			want = format.CodeUnknownPartition
+		case int(c.Offset) != len(p.msgs) || d.ref.spokenFor(q, p):
+			want = format.CodeStaleEvidence
+		default:
+			d.ref.forget(q, p)
+		}
+		if it.Code != want {
+			return fmt.Errorf("code %s, want %s", codeNames[it.Code], codeNames[want])
+		}
+		return nil
+	})
+}
+
 func (d *driver) retain() {
 	queue := d.queueName()
 	mq, ok := d.m.QueueByName(format.DefaultTenant, queue)
@@ -442,7 +473,7 @@ func (d *driver) trim() {
 	c := format.Trim{Queue: q.id, Items: []format.TrimItem{{Partition: p.id, Upto: format.Offset(d.r.IntN(upto))}}}
 	d.buf.AddTrim(&c)
 	d.add("trim", func(it *format.Result, _ *format.Results) error {
-		if it.Code == format.CodeOK {
+		if it.Code == format.CodeOK && d.ref.all[p.id] != nil {
 			p.trim = max(p.trim, min(int(c.Items[0].Upto), len(p.msgs)))
 		}
 		return nil

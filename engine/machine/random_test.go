@@ -231,7 +231,11 @@ func (d *driver) command() {
 	case n < 92:
 		d.configure()
 	case n < 93:
-		d.remove()
+		if d.chance(60) {
+			d.removePart()
+		} else {
+			d.remove()
+		}
 	case n < 95:
 		d.retain()
 	case n < 97:

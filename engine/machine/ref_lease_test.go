@@ -150,6 +150,30 @@ func (r *ref) register(x *format.Register, at format.Place) (format.Code, format
 	return format.CodeOK, res
 }
 
+// spokenFor says that a dead letter or a live lease keeps a partition.
+func (r *ref) spokenFor(q *refQueue, p *refPart) bool {
+	for _, d := range r.dead {
+		if d.part == p.id {
+			return true
+		}
+	}
+	for _, g := range q.groups {
+		if g.cur[p.id].live(r.t) {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *ref) forget(q *refQueue, p *refPart) {
+	delete(r.all, p.id)
+	delete(r.owner, p.id)
+	q.parts = slices.DeleteFunc(q.parts, func(o *refPart) bool { return o == p })
+	for _, g := range q.groups {
+		delete(g.cur, p.id)
+	}
+}
+
 func (r *ref) drop(q *refQueue) {
 	for _, p := range q.parts {
 		delete(r.all, p.id)
