@@ -1,0 +1,239 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"queen/engine"
+	"queen/engine/clock"
+	"queen/engine/format"
+	"queen/engine/vfs"
+)
+
+var crashStep = flag.Int64("crash.step", 7, "every how many operations TestCrashEverywhere cuts the power")
+
+// mortal runs a scenario on a node that dies with its file system.
+type mortal struct {
+	*rig
+	ctx   context.Context
+	dead  context.CancelFunc
+	acked int // messages of partition a that group g acked
+}
+
+func newMortal(t *testing.T) *mortal {
+	m := &mortal{rig: newRig(t)}
+	m.ctx, m.dead = context.WithCancel(context.Background())
+	m.config = func(c *engine.Config) {
+		c.Fatal = func(error) { m.dead(); runtime.Goexit() }
+	}
+	return m
+}
+
+// run plays the scenario and reports whether it came to its end.
+func (m *mortal) run() (ended bool) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		ended = m.scenario() == nil
+	}()
+	select {
+	case <-done:
+	case <-m.ctx.Done():
+	}
+	<-done // it waits on nothing but what ends with the node
+	return ended && m.ctx.Err() == nil
+}
+
+// scenario: pushes, claims, acks, marks, checkpoints, closed segments, and a clean stop.
+func (m *mortal) scenario() error {
+	if err := m.orDeath(m.tryOpen); err != nil {
+		return err
+	}
+	for life := range 2 {
+		for round := range 4 {
+			for i := range 5 {
+				if err := m.pushTo([]string{"a", "b", "c"}[i%3], fmt.Sprintf("%d/%d/%d %s", life, round, i, strings.Repeat("x", 300))); err != nil {
+					return err
+				}
+			}
+			if err := m.consume(); err != nil {
+				return err
+			}
+			m.clock.Advance(1500 * time.Millisecond)
+			if err := m.settle(); err != nil {
+				return err
+			}
+		}
+		if err := m.stop(); err != nil {
+			return err
+		}
+		if life == 0 {
+			if err := m.orDeath(m.tryOpen); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (m *mortal) pushTo(partition, payload string) error {
+	out, err := m.node.Do(m.ctx, someone, engine.Batch{Ops: []engine.Op{&engine.Append{
+		Queue: "q", Partition: partition, Messages: []engine.Message{{Payload: []byte(payload)}}}}})
+	if err != nil {
+		return err
+	}
+	if err := out[0].Messages[0].Err; err != nil {
+		return err
+	}
+	m.pushed[partition] = append(m.pushed[partition], payload)
+	return nil
+}
+
+// consume pops partition a and acks the first message of what comes.
+func (m *mortal) consume() error {
+	d, err := m.node.Pop(m.ctx, someone, engine.PopRequest{Scope: engine.Scope{Queue: "q", Partition: "a", Pinned: true},
+		Group: "g", Start: engine.Start{Kind: format.StartAll}, Lease: time.Second})
+	if err != nil || d == nil || len(d.Claims) == 0 {
+		return err
+	}
+	out, err := m.node.Do(m.ctx, someone, engine.Batch{Ops: []engine.Op{&engine.Ack{Partition: d.Claims[0].PartitionID, Group: "g",
+		Lease: d.Lease, HasOffset: true, Offset: d.Claims[0].First, Status: format.AckCompleted}}})
+	if err != nil {
+		return err
+	}
+	if out[0].Err != nil {
+		return out[0].Err
+	}
+	m.acked = int(d.Claims[0].First) + 1
+	return nil
+}
+
+// settle and stop wait for the node's own entries, or for its death.
+func (m *mortal) settle() error { return m.orDeath(func() error { m.node.Settle(); return nil }) }
+
+func (m *mortal) stop() error { return m.orDeath(func() error { return m.node.Close(m.ctx) }) }
+
+func (m *mortal) orDeath(f func() error) error {
+	done := make(chan error, 1)
+	go func() {
+		defer func() { done <- errors.New("the node died") }() // a Fatal of this goroutine's own
+		err := f()
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-m.ctx.Done():
+		return m.ctx.Err()
+	}
+}
+
+// derived reports files that can be made again while the whole log is there.
+func derived(name string) bool {
+	for _, s := range []string{".pidx", ".run", ".hsc", ".base", ".delta", ".ids"} {
+		if strings.HasSuffix(name, s) {
+			return true
+		}
+	}
+	return strings.HasPrefix(name, "manifest-") || strings.HasPrefix(name, "ids-")
+}
+
+// reopened opens what a disk holds after a crash, with no marks but those the test asks for.
+func (m *mortal) reopened(fs *vfs.Mem) (*rig, error) {
+	r := &rig{t: m.t, fs: fs, clock: clock.NewFake(m.clock.Now()), seed: 1000, pushed: map[string][]string{}}
+	for p, all := range m.pushed {
+		r.pushed[p] = all
+	}
+	r.config = func(c *engine.Config) { c.MarkBytes, c.MarkEvery = 1<<40, 1000*time.Hour }
+	return r, r.tryOpen()
+}
+
+// judge checks a disk after a crash: everything acknowledged is there, and the state is the one that
+// the log alone leads to.
+func (m *mortal) judge(what string, disk func() *vfs.Mem) {
+	t := m.t
+	t.Helper()
+	a, err := m.reopened(disk())
+	if err != nil {
+		t.Fatalf("%s: open: %v", what, err)
+	}
+	if err := a.check(1); err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+	bare := disk()
+	names, _ := bare.List("data")
+	for _, name := range names {
+		if derived(name) {
+			if err := bare.Remove("data/" + name); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	b, err := m.reopened(bare)
+	if err != nil {
+		t.Fatalf("%s: open from the log alone: %v", what, err)
+	}
+	if err := b.check(1); err != nil {
+		t.Fatalf("%s: from the log alone: %v", what, err)
+	}
+	if x, y := a.node.MarkState(), b.node.MarkState(); x != y {
+		t.Fatalf("%s: the state is %+v, from the log alone %+v", what, x, y)
+	}
+	m.judgeAcks(what, a)
+	m.judgeAcks(what, b)
+	a.close()
+	b.close()
+}
+
+// judgeAcks pops what is left for group g: nothing acked comes again.
+func (m *mortal) judgeAcks(what string, r *rig) {
+	if len(r.pushed["a"]) == 0 {
+		return
+	}
+	r.tick(time.Hour)
+	d, err := r.node.Pop(context.Background(), someone, engine.PopRequest{Scope: engine.Scope{Queue: "q", Partition: "a", Pinned: true},
+		Group: "g", Start: engine.Start{Kind: format.StartAll}})
+	if err != nil || d == nil {
+		m.t.Fatalf("%s: pop: %v, %v", what, d, err)
+	}
+	if len(d.Claims) == 0 {
+		if m.acked < len(m.pushed["a"]) {
+			m.t.Fatalf("%s: nothing to pop, %d of %d acked", what, m.acked, len(m.pushed["a"]))
+		}
+		return
+	}
+	if first := int(d.Claims[0].First); first < m.acked || first > m.acked+1 {
+		m.t.Fatalf("%s: delivered from %d, acked up to %d", what, first, m.acked)
+	}
+}
+
+// TestCrashEverywhere cuts the power at operations all over a scenario and opens what the disk holds:
+// everything acknowledged is there, and the state is that of an uninterrupted replay.
+func TestCrashEverywhere(t *testing.T) {
+	points := 0
+	for n := int64(1); ; n += *crashStep {
+		m := newMortal(t)
+		m.fs.PowerOffAt(n)
+		ended := m.run()
+		if ended && !m.fs.PoweredOff() {
+			break
+		}
+		points++
+		for i, policy := range []vfs.CrashPolicy{vfs.DropUnsynced(), vfs.RandomSubset(uint64(n))} {
+			m.judge(fmt.Sprintf("power off at operation %d, policy %d", n, i), func() *vfs.Mem { return m.fs.Crash(policy) })
+		}
+		if m.node != nil {
+			go m.node.Kill() // a stop that the crash interrupted holds it up for good
+		}
+	}
+	if points < 10 {
+		t.Fatalf("only %d points", points)
+	}
+	t.Logf("%d points", points)
+}
