@@ -407,7 +407,8 @@ func FuzzApply(f *testing.F) {
 		"push q/a m1 m2 _", "pop q g=g start=all batch=3 parts=4", "pop q,r g=g start=from:-5s ev=#1:1:1",
 		"ack #1 g=g L 0-3:ok 4:dlq:x:5s", "ack #1 unfenced 0:failed", "extend L 5s", "release L #1", "skip L #1 3",
 		"trimlease L #1 last=1 end=2", "seek q/a g 1", "register q g all reset", "register q g from:-1s missing",
-		"configure q delay=1 window=2 maxDeliveries=1 null:dedup", "reveal #1 5 next=1s gen=1", "retain q=1 cutoff=-5s gen=1", "trim q=1 #1:1", "delete queue q", "delete group q g keep", "delete part #1 2", "delete dead #1 0",
+		"configure q delay=1 window=2 maxDeliveries=1 null:dedup", "reveal #1 5 next=1s gen=1", "retain q=1 cutoff=-5s gen=1",
+		"trim q=1 #1:1", "delete queue q", "delete group q g keep", "delete part #1 2", "delete dead #1 0",
 		"redrive 0 q/b x", "purge q", "sweep 10", "mark", "tick", "term 1", "opaque 15",
 	} {
 		seedRig.buf.Reset()

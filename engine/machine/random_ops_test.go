@@ -115,9 +115,10 @@ func (d *driver) describe(q *refQueue, g *refGroup, name string) string {
 	p := q.part(name)
 	ph, row := d.m.partByID(p.id)
 	mg := d.m.queues[row.queue].groups[g.name]
-	s := fmt.Sprintf("reference: %d messages, trim %d, visible %d, next %d, cutoff %d, cursor %+v\nmachine: %+v visible %d group scan %d circle %+v journal %d",
-		len(p.msgs), p.trim, d.ref.visible(q, p), d.ref.next(g, p), q.cutoff, g.cur[p.id], *row, d.m.visible(mg.queue, ph), mg.scan, mg.circle,
-		mg.queue.journal.End())
+	s := fmt.Sprintf("reference: %d messages, trim %d, visible %d, next %d, cutoff %d, cursor %+v\n",
+		len(p.msgs), p.trim, d.ref.visible(q, p), d.ref.next(g, p), q.cutoff, g.cur[p.id])
+	s += fmt.Sprintf("machine: %+v visible %d group scan %d circle %+v journal %d", *row,
+		d.m.visible(mg.queue, ph), mg.scan, mg.circle, mg.queue.journal.End())
 	if h, live := d.m.cursorOf(ph, mg); live {
 		c := d.m.cursors.Get(h)
 		s += fmt.Sprintf("\ncursor %+v", *c)

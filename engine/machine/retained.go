@@ -21,3 +21,26 @@ func (m *Machine) Retained(id format.PartitionID) (start format.Offset, cutoff f
 	}
 	return m.logStart(p), m.queues[p.queue].cutoff, true
 }
+
+// LongestWindow is the longest dedup window of any queue: ids older than it make no duplicate.
+func (m *Machine) LongestWindow() (longest format.Wall) {
+	for _, id := range m.queueIDs {
+		if q := m.queues[id]; !q.dead {
+			longest = max(longest, q.dedup())
+		}
+	}
+	return longest
+}
+
+// PartitionID finds a partition of a live queue by its name's bytes, without a copy of the rest.
+func (m *Machine) PartitionID(queue format.QueueID, name []byte) (format.PartitionID, bool) {
+	q := m.liveQueue(queue)
+	if q == nil {
+		return 0, false
+	}
+	h := m.partByName(q, name)
+	if h == 0 {
+		return 0, false
+	}
+	return m.parts.Get(h).id, true
+}

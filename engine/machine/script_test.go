@@ -325,9 +325,13 @@ func (r *rig) addAdmin(d *datadriven.TestData, cmd string, plain []string, by ma
 		}
 		r.buf.AddReveal(&c)
 	case "retain":
-		r.buf.AddRetain(&format.Retain{Queue: format.QueueID(num(by["q"])), Cutoff: r.wall(by["cutoff"]), Generation: uint32(num(by["gen"]))})
+		r.buf.AddRetain(&format.Retain{
+			Queue: format.QueueID(num(by["q"])), Cutoff: r.wall(by["cutoff"]), Generation: uint32(num(by["gen"])),
+		})
 	case "trim":
-		c := format.Trim{Queue: format.QueueID(num(by["q"])), Completed: has(plain, "completed"), Generation: uint32(num(by["gen"]))}
+		c := format.Trim{
+			Queue: format.QueueID(num(by["q"])), Completed: has(plain, "completed"), Generation: uint32(num(by["gen"])),
+		}
 		for _, w := range plain {
 			if p, upto, ok := strings.Cut(w, ":"); ok {
 				c.Items = append(c.Items, format.TrimItem{Partition: r.part(p), Upto: format.Offset(num(upto))})
@@ -337,18 +341,7 @@ func (r *rig) addAdmin(d *datadriven.TestData, cmd string, plain []string, by ma
 	case "delete":
 		r.addDelete(plain)
 	case "redrive":
-		rows := r.allDead()
-		c := format.Redrive{DeadLetter: format.UUID{1}}
-		if n := int(num(plain[0])); n < len(rows) {
-			c.DeadLetter = rows[n].ID
-		}
-		queue, part, _ := strings.Cut(plain[1], "/")
-		h := format.HashID(hashKey, []byte(plain[2]))
-		c.Append = format.Append{
-			Tenant: format.DefaultTenant, Queue: []byte(queue), Partition: []byte(part), Frame: format.FrameNative,
-			Count: 1, IDs: format.IDsAll, Hashes: h[:],
-		}
-		r.buf.AddRedrive(&c, testFrame([]format.FrameMessage{{Payload: []byte("x")}}))
+		r.addRedrive(plain)
 	case "purge":
 		c := format.Purge{Tenant: format.DefaultTenant, Queue: []byte(plain[0]), AnyGroup: len(plain) == 1}
 		if len(plain) > 1 {
@@ -369,6 +362,22 @@ func (r *rig) addAdmin(d *datadriven.TestData, cmd string, plain []string, by ma
 	default:
 		r.t.Fatalf("%s: unknown command %q", d.Pos, cmd)
 	}
+}
+
+// addRedrive names a dead letter by its number in the listing.
+func (r *rig) addRedrive(plain []string) {
+	rows := r.allDead()
+	c := format.Redrive{DeadLetter: format.UUID{1}}
+	if n := int(num(plain[0])); n < len(rows) {
+		c.DeadLetter = rows[n].ID
+	}
+	queue, part, _ := strings.Cut(plain[1], "/")
+	h := format.HashID(hashKey, []byte(plain[2]))
+	c.Append = format.Append{
+		Tenant: format.DefaultTenant, Queue: []byte(queue), Partition: []byte(part), Frame: format.FrameNative,
+		Count: 1, IDs: format.IDsAll, Hashes: h[:],
+	}
+	r.buf.AddRedrive(&c, testFrame([]format.FrameMessage{{Payload: []byte("x")}}))
 }
 
 func (r *rig) addDelete(plain []string) {
@@ -452,7 +461,8 @@ func (r *rig) scriptPart(d *datadriven.TestData) string {
 		fmt.Fprintf(&b, "%s: next=%d known=%v record=%v queued=%v retries=%d ready=%v", g.Name, c.Next, c.Known, c.Exists,
 			c.Queued, c.Retries, r.m.ReadyPinned(p.ID, g.ID))
 		if !c.Lease.ID.IsZero() {
-			fmt.Fprintf(&b, " lease=%s[%d,%d) worker=%q x%d", r.leaseName(c.Lease.ID), c.Lease.First, c.Lease.End, c.Lease.Worker, c.Lease.Attempt)
+			l := &c.Lease
+			fmt.Fprintf(&b, " lease=%s[%d,%d) worker=%q x%d", r.leaseName(l.ID), l.First, l.End, l.Worker, l.Attempt)
 		}
 		b.WriteByte('\n')
 	}
@@ -483,6 +493,7 @@ func (r *rig) scriptQueue(d *datadriven.TestData) string {
 	if !ok {
 		return "unknown\n"
 	}
-	return fmt.Sprintf("id=%d partitions=%d groups=%d dead=%d implicit=%v optionGen=%d groupGen=%d journal=%d expiry=%v\n", q.ID,
-		q.Partitions, q.Groups, q.DeadLetters, q.Implicit, q.OptionGen, q.GroupGen, q.JournalLen, time.Duration(q.Expiry)*time.Microsecond)
+	return fmt.Sprintf("id=%d partitions=%d groups=%d dead=%d implicit=%v optionGen=%d groupGen=%d journal=%d expiry=%v\n",
+		q.ID, q.Partitions, q.Groups, q.DeadLetters, q.Implicit, q.OptionGen, q.GroupGen, q.JournalLen,
+		time.Duration(q.Expiry)*time.Microsecond)
 }
