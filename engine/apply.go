@@ -26,7 +26,7 @@ func (n *Node) Apply(c Committed) (Applied, error) {
 	}
 	fl.index = c.Index
 	n.state.Lock()
-	before := n.state.m.Counters().Rows
+	before := n.state.m.Rows()
 	err = n.state.m.Apply(c.Index, &e, &fl.results)
 	n.state.Unlock()
 	if err != nil {
