@@ -48,6 +48,7 @@ type files struct {
 		closed map[uint32]bool // segments that have their index files
 		job    *checkpointJob  // frozen and not yet written
 		base   bool            // the next checkpoint has to be a base
+		orphan bool            // the rows since the newest checkpoint are in no delta
 		due    bool            // the next Mark makes a checkpoint whatever its distance
 	}
 
@@ -63,11 +64,12 @@ type files struct {
 
 	// Owned by the goroutine that writes.
 	manifest  format.Manifest
-	digests   keyed.Digests    // of the newest flush of keyed rows
-	paced     int              // bytes since the last pause
-	giveAway  map[uint32]bool  // segments that are being reclaimed
-	recounted map[uint32]int64 // when a live segment's rows were last counted, mono
-	reclaimed int64            // mono reading of the last pass
+	digests   keyed.Digests         // of the newest flush of keyed rows
+	paced     int                   // bytes since the last pause
+	giveAway  map[uint32]bool       // segments that are being reclaimed
+	recounted map[uint32]int64      // when a live segment's rows were last counted, mono
+	reclaimed int64                 // mono reading of the last pass
+	idRuns    []format.ManifestFile // of the newest checkpoint
 	started   bool
 }
 
@@ -79,6 +81,8 @@ type checkpointJob struct {
 	base   bool
 	orphan bool           // the delta stands on no kept position
 	frozen *keyed.Overlay // nil when no keyed row changed
+	// ids is told once which id runs there are at the mark, all durable.
+	ids chan []format.ManifestFile
 }
 
 func newFiles(n *Node) *files {
@@ -104,6 +108,7 @@ func (f *files) group() *format.ManifestGroup {
 
 func (f *files) start() {
 	f.started = true
+	f.n.ids.start()
 	f.done.Add(1)
 	go f.run()
 }
@@ -151,6 +156,7 @@ func (f *files) turn() error {
 func (f *files) stop() error {
 	close(f.quit)
 	f.done.Wait()
+	f.n.ids.stop()
 	if !f.started {
 		return nil
 	}
@@ -170,6 +176,7 @@ func (f *files) stop() error {
 func (f *files) kill() {
 	close(f.quit)
 	f.done.Wait()
+	f.n.ids.stop()
 	_ = f.close() // the process is taken to have died
 }
 
@@ -186,6 +193,7 @@ func (f *files) close() error {
 	if f.runs != nil {
 		f.runs.Shut()
 	}
+	f.n.ids.close()
 	return f.closeKeyed()
 }
 
@@ -207,9 +215,11 @@ func (f *files) applied(c *Committed, e *format.Entry, marked bool) {
 	if marked {
 		f.checkChain(e)
 		mark := f.noteMark(c)
+		var job *checkpointJob
 		if !c.Replayed {
-			f.freeze(mark)
+			job = f.freeze(mark)
 		}
+		f.closeChunk(c, mark, job)
 		f.poke()
 	}
 	f.indexed.Store(uint64(c.Index))
@@ -256,18 +266,18 @@ func (f *files) lastMark() format.ManifestMark {
 
 // freeze takes the state for a checkpoint if one is due: by bytes of log, by time, because keyed rows
 // fill memory, or because the node stops.
-func (f *files) freeze(mark format.ManifestMark) {
+func (f *files) freeze(mark format.ManifestMark) *checkpointJob {
 	n := f.n
 	f.mu.Lock()
-	busy, base, due := f.mu.job != nil, f.mu.base, f.mu.due
+	busy, base, due, orphan := f.mu.job != nil, f.mu.base, f.mu.due, f.mu.orphan
 	f.mu.Unlock()
 	now := n.cfg.Clock.Mono()
 	due = due || f.bytes >= n.cfg.CheckpointBytes || now-f.since >= n.cfg.CheckpointEvery.Microseconds() || n.keyed.full()
 	if busy || !due || !n.keyed.canFlush() {
-		return
+		return nil
 	}
 	f.bytes, f.entries, f.since = 0, 0, now
-	job := &checkpointJob{mark: mark, base: base}
+	job := &checkpointJob{mark: mark, base: base, orphan: orphan, ids: make(chan []format.ManifestFile, 1)}
 	n.state.Lock()
 	m := n.state.m
 	g := m.Genesis()
@@ -280,6 +290,23 @@ func (f *files) freeze(mark format.ManifestMark) {
 	f.mu.job, f.mu.due = job, false
 	f.mu.Unlock()
 	invariants.Failpoint(failMarkFrozen)
+	return job
+}
+
+// closeChunk hands the ids of the chunk that a Mark ended to their runs.
+func (f *files) closeChunk(c *Committed, mark format.ManifestMark, job *checkpointJob) {
+	n := f.n
+	n.state.RLock()
+	window := n.state.m.LongestWindow()
+	chunks := n.state.m.Chunks()
+	n.state.RUnlock()
+	var listed chan []format.ManifestFile
+	if job != nil {
+		listed = job.ids
+	}
+	if err := n.ids.chunkClosed(mark, window, chunks[len(chunks)-1], c.Replayed, listed); err != nil {
+		n.cfg.Fatal(err)
+	}
 }
 
 // writeJob writes the frozen state, if there is one.
@@ -296,6 +323,7 @@ func (f *files) writeJob() error {
 	defer f.mu.Unlock()
 	f.mu.job = nil
 	// The rows of a delta that was not written are in no file: only a base holds them.
+	f.mu.orphan = err != nil
 	f.mu.base = err != nil || f.baseDue()
 	return err
 }

@@ -54,9 +54,44 @@ func (f *files) write(job *checkpointJob) error {
 		}
 		added = append(added, line)
 	}
+	runs, ok := f.awaitIDs(job)
+	if !ok {
+		return errRunsLag
+	}
 	invariants.Failpoint(failFilesOut)
-	return f.switchTo(position, added, flushed)
+	g.Files = append(slices.DeleteFunc(g.Files, isIDRun), runs...)
+	if err := f.switchTo(position, added, flushed); err != nil {
+		return err
+	}
+	before := f.idRuns
+	f.idRuns = runs
+	return f.n.ids.set.Discard(runs, before)
 }
+
+// errRunsLag postpones a checkpoint whose id runs a full disk keeps from being written.
+var errRunsLag = fmt.Errorf("engine: the id runs are behind the checkpoint: %w", vfs.ErrNoSpace)
+
+// awaitIDs waits until the runs of the job's mark are durable and returns them.
+func (f *files) awaitIDs(job *checkpointJob) ([]format.ManifestFile, bool) {
+	select {
+	case runs := <-job.ids:
+		return runs, true
+	case <-f.quit:
+	}
+	// The background work has ended, or will: what is left of it is done here.
+	f.n.ids.stop()
+	if err := f.n.ids.turn(); err != nil {
+		f.n.event("id runs", err)
+	}
+	select {
+	case runs := <-job.ids:
+		return runs, true
+	default:
+		return nil, false
+	}
+}
+
+func isIDRun(f format.ManifestFile) bool { return f.Kind == format.FileIDRun }
 
 // switchTo makes the manifest name a position whose files are all durable, then lets what is no longer
 // needed go.

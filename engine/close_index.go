@@ -241,7 +241,7 @@ func (r *restorer) rowsOf(s *logstore.SegmentInfo) ([]rows.Row, error) {
 		if g.Group != r.n.seq.Group() || g.First() == 0 {
 			continue
 		}
-		w := logWalk{r: r, to: g.Last(), rowsFrom: g.First(), idsFrom: ^format.Index(0), emit: func(row rows.Row) {
+		w := logWalk{r: r, to: g.Last(), rowsFrom: g.First(), idsFrom: ^format.Index(0), runsFrom: ^format.Index(0), emit: func(row rows.Row) {
 			batch = append(batch, row)
 		}}
 		if err := w.walk(g.First()); err != nil {

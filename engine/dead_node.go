@@ -238,7 +238,7 @@ func (d *doCall) addRedrive(i int, id format.DeadLetterID, dead *DeadLetter, que
 	hash := format.HashID(d.n.identity.hashKey, msg.TransactionID)
 	cmd := format.Redrive{DeadLetter: id, Append: format.Append{Tenant: d.caller.Tenant, Queue: viewBytes(queue),
 		Partition: viewBytes(partition), Frame: format.FrameNative, Count: 1, IDs: format.IDsAll, Hashes: hash[:]}}
-	d.n.dedupEvidence(&cmd.Append)
+	d.push.evidence.attach(d.n, &cmd.Append)
 	sub := d.push.sub
 	d.after = append(d.after, afterOp{op: i, command: sub.buf.Count, write: true,
 		finish: func(s *submission, it *format.Result, out *Result) {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"queen/engine/format"
@@ -33,7 +34,43 @@ func (n *Node) Do(ctx context.Context, c Caller, b Batch) ([]Result, error) {
 		return nil, err
 	}
 	d.results()
+	d.repeatStale(ctx)
 	return d.out, nil
+}
+
+// repeatStale pushes again what apply refused because the marks moved on between the look-up of older
+// ids and apply. All frames of one op are refused together, so that order is kept.
+func (d *doCall) repeatStale(ctx context.Context) {
+	var again Batch
+	var at []int
+	for i := range d.push.frames {
+		f := &d.push.frames[i]
+		if d.push.sub.items()[f.command].Code == format.CodeStaleEvidence && (len(at) == 0 || at[len(at)-1] != f.op) {
+			at, again.Ops = append(at, f.op), append(again.Ops, d.ops[f.op])
+		}
+	}
+	if len(at) == 0 {
+		return
+	}
+	d.n.counters.staleEvidence.Add(uint64(len(at)))
+	out, err := []Result(nil), error(nil)
+	if d.push.evidence.err != nil {
+		err = d.push.evidence.err
+	} else {
+		out, err = d.n.Do(ctx, d.caller, again)
+	}
+	for k, op := range at {
+		if err == nil {
+			d.out[op] = out[k]
+			continue
+		}
+		var refusal *Error
+		if !errors.As(err, &refusal) {
+			refusal = &Error{Code: CodeInternal, Outcome: OutcomeNone, Message: "the push could not be repeated", Cause: err}
+		}
+		d.out[op] = Result{}
+		d.refuse(op, refusal)
+	}
 }
 
 // doCall is one Do under way.

@@ -39,6 +39,7 @@ type Node struct {
 	stamp     *stamper
 	house     *house
 	files     *files
+	ids       *ids
 	keyed     *keyedRows
 	counters  counters
 
@@ -106,7 +107,7 @@ func Open(cfg Config, seq Sequencer) (*Node, error) {
 		stopping: make(chan struct{}),
 	}
 	n.house = newHouse(n)
-	n.files = newFiles(n)
+	n.files, n.ids = newFiles(n), newIDs(n)
 	applied, err := n.restore()
 	if err != nil {
 		return nil, errors.Join(err, n.files.close())

@@ -23,6 +23,8 @@ type pushEncoder struct {
 	hashes []byte
 	bitmap []byte
 	heads  []byte
+
+	evidence idEvidence
 }
 
 // pushFrame says which messages of which op a frame holds, and which of them are refused repeats of
@@ -90,7 +92,7 @@ func (p *pushEncoder) addFrame(op int, a *Append, from, to int) {
 		cmd.Bitmap = p.bitmap
 	}
 	if ids > 0 {
-		p.n.dedupEvidence(&cmd)
+		p.evidence.attach(p.n, &cmd)
 	}
 	p.frames = append(p.frames, pushFrame{op: op, from: from, to: to, command: p.sub.buf.Count})
 	p.sub.buf.AddAppend(&cmd, p.frame)

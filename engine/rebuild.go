@@ -19,7 +19,10 @@ func (r *restorer) readLog() error {
 	c := r.position.Index
 	w := logWalk{r: r, to: c, rowsFrom: r.firstOpen()}
 	w.marks = r.f.group().Marks
-	w.idsFrom = w.recent(r.position.Mark)
+	w.idsFrom = w.after(r.position.Mark - min(r.position.Mark, slab.RecentChunks))
+	// What the runs lack as well, when some were lost.
+	w.runsFrom = w.after(min(r.n.ids.set.ClearTo(), r.position.Mark))
+	r.f.idRuns = r.n.ids.set.Files()
 	r.f.mu.marks = slices.Clone(w.marks)
 	r.n.rows = r.f.runs.Index(r.n.seq.Group())
 	if c == 0 {
@@ -45,7 +48,8 @@ type logWalk struct {
 	r        *restorer
 	to       format.Index
 	rowsFrom format.Index
-	idsFrom  format.Index
+	idsFrom  format.Index          // of the resident chunks
+	runsFrom format.Index          // of the chunks that are in no run
 	marks    []format.ManifestMark // ascending
 	// emit, when set, takes rows instead of the index, and nothing else is made.
 	emit    func(rows.Row)
@@ -62,11 +66,10 @@ type logWalk struct {
 	append format.Append
 }
 
-// recent finds where the chunks begin whose ids are resident at a mark.
-func (w *logWalk) recent(mark uint64) format.Index {
-	first := mark - min(mark, slab.RecentChunks)
+// after is the first entry of the chunk that begins after a mark.
+func (w *logWalk) after(mark uint64) format.Index {
 	for _, m := range w.marks {
-		if m.Number == first {
+		if m.Number == mark {
 			return m.Index + 1
 		}
 	}
@@ -76,7 +79,7 @@ func (w *logWalk) recent(mark uint64) format.Index {
 var errWalked = errors.New("walked")
 
 func (w *logWalk) run() error {
-	from := min(w.chunkStart(w.rowsFrom), w.idsFrom)
+	from := min(w.chunkStart(w.rowsFrom), w.idsFrom, w.runsFrom)
 	if from > w.to {
 		return w.finish()
 	}
@@ -174,7 +177,7 @@ func (w *logWalk) stored(v *logstore.View, e *format.Entry) error {
 			return err
 		}
 		w.row(v, e, r.Ordinal(), &o)
-		if v.Index >= w.idsFrom {
+		if v.Index >= min(w.idsFrom, w.runsFrom) {
 			w.addIDs(v, e, r.Ordinal(), &o)
 		}
 	}
@@ -289,6 +292,11 @@ func (w *logWalk) endChunk(v *logstore.View, mark *format.ManifestMark) error {
 	if whole {
 		w.r.f.noteChunk(v.Pos.Segment, sidecar.Chunk{Group: w.r.n.seq.Group(), Mark: mark.Number, First: ended.first,
 			Last: v.Index, Bytes: uint64(ended.bytes), Hash: ended.hash})
+	}
+	if v.Index >= w.runsFrom {
+		if err := w.r.n.ids.addChunk(*mark, w.r.n.state.m.LongestWindow(), w.ids); err != nil {
+			return err
+		}
 	}
 	if v.Index >= w.idsFrom {
 		w.r.n.state.m.LoadChunk(mark.Number, w.ids)

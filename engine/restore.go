@@ -88,7 +88,7 @@ func (n *Node) restore() (format.Index, error) {
 	if err := r.openRuns(); err != nil {
 		return 0, err
 	}
-	for _, step := range []func() error{n.files.forget, r.remakeRuns, r.sidecars, r.readLog, r.markClosed} {
+	for _, step := range []func() error{n.files.forget, r.remakeRuns, r.sidecars, r.openIDs, r.readLog, r.markClosed} {
 		if err := step(); err != nil {
 			return 0, err
 		}
@@ -101,7 +101,9 @@ type restorer struct {
 	n        *Node
 	f        *files
 	position format.ManifestCheckpoint // zero without a checkpoint
-	damaged  []error
+	// newestMark is that of the newest checkpoint, loaded or not.
+	newestMark uint64
+	damaged    []error
 }
 
 // begin starts without a manifest: on a new directory, or where the whole log is there, of which
@@ -130,6 +132,9 @@ func (r *restorer) load() error {
 	g := r.f.group()
 	if err := r.checkSegments(); err != nil {
 		return err
+	}
+	if len(g.Checkpoints) > 0 {
+		r.newestMark = g.Checkpoints[0].Mark
 	}
 	for len(g.Checkpoints) > 0 {
 		ok, err := r.tryPosition(g, g.Checkpoints[0])

@@ -168,23 +168,15 @@ func (n *Node) cursorOf(part *partView, group string) held {
 	return held{exists: true, lease: c.Lease.ID, next: c.Next, end: c.Lease.End}
 }
 
-// dedupEvidence attaches to an Append what the log knows of its ids beyond the resident chunks.
-func (n *Node) dedupEvidence(a *format.Append) {
-	n.state.RLock()
-	from := n.state.m.EvidenceFrom()
-	n.state.RUnlock()
-	if from == 0 {
-		return
-	}
-	n.idEvidence(a, from)
-}
-
-// knownID finds the original of a caller's id among the resident chunks.
+// knownID finds the original of a caller's id among the resident chunks and in the runs of older ones.
 func (n *Node) knownID(part *partView, id string) (format.Offset, bool) {
 	h := format.HashID(n.identity.hashKey, viewBytes(id))
 	n.state.RLock()
-	defer n.state.RUnlock()
 	d, ok := n.state.m.RecentID(part.id, h)
+	n.state.RUnlock()
+	if !ok {
+		return n.olderID(part.id, h)
+	}
 	return d.Offset, ok
 }
 
