@@ -71,8 +71,8 @@ func engineConfig(c *config.Config, ticks clock.Clock, log *slog.Logger) engine.
 	return engine.Config{
 		FS: vfs.NewOS(vfs.OSOptions{}), Clock: ticks, Rand: clock.RealRand(), Log: log, Dir: c.Data, Fatal: fatal(log),
 		SegmentBytes: c.SegmentBytes, TailBytes: c.TailBytes, WriteBytes: c.WriteBytes, ReadBytes: c.ReadBytes,
-		AdmitHold: c.AdmitHold, DiskHigh: c.DiskHigh, DiskLow: c.DiskLow, CheckpointBytes: c.CheckpointBytes,
-		CheckpointEvery: c.CheckpointEvery, RetentionEvery: c.RetentionEvery, PartitionCleanup: c.PartitionCleanup,
+		AdmitHold: c.AdmitHold, DiskHigh: c.DiskHigh, DiskLow: c.DiskLow, MarkBytes: c.MarkBytes, MarkEvery: c.MarkEvery,
+		CheckpointBytes: c.CheckpointBytes, CheckpointEvery: c.CheckpointEvery, RetentionEvery: c.RetentionEvery, PartitionCleanup: c.PartitionCleanup,
 		DefaultStartAll: c.SubscriptionDefault == "all",
 	}
 }
