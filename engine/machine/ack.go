@@ -64,7 +64,7 @@ func (m *Machine) applyAck(c *format.Ack, res *format.AckResult) format.Code {
 func (r *ackRun) repeated() format.Code {
 	r.res.LeaseFirst, r.res.LeaseEnd = r.res.Before, r.res.Before
 	rc := r.m.receiptOf(r.cmd.Lease, r.cmd.Partition)
-	if rc == nil || rc.sum != runSum(r.cmd) {
+	if rc == nil || rc.sum != runSum(r.g, r.cmd) {
 		return format.CodeLeaseInvalid
 	}
 	*r.res = format.AckResult{
@@ -271,7 +271,7 @@ func (r *ackRun) release(delay format.Mono) {
 	l := m.leases.Touch(r.lh)
 	if r.live {
 		rc := receipt{
-			id: l.id, part: r.cmd.Partition, sum: runSum(r.cmd), before: r.res.Before, after: r.res.After, end: r.end,
+			id: l.id, part: r.cmd.Partition, sum: runSum(r.g, r.cmd), before: r.res.Before, after: r.res.After, end: r.end,
 			until: m.t + receiptMicros, filed: uint32(r.res.FiledEnd - r.res.FiledFirst),
 		}
 		if r.res.Dropped {

@@ -89,6 +89,9 @@ func checkGroup(m *Machine, q *queue, g *group) error {
 	inFIFO := map[handle]bool{}
 	for h := g.fifoHead; h != 0; h = m.cursors.Get(h).fifoSucc {
 		c := m.cursors.Get(h)
+		if last != 0 && m.cursors.Get(last).stamp > c.stamp {
+			return fmt.Errorf("FIFO: %d, claimable since %d, is behind %d, since %d", h, c.stamp, last, m.cursors.Get(last).stamp)
+		}
 		if c.fifoPrev != last || c.flags&cursorQueued == 0 || c.group != g.id || c.gen != g.gen {
 			return fmt.Errorf("FIFO broken at %d", h)
 		}

@@ -129,20 +129,34 @@ func (m *Machine) enqueue(g *group, h handle) {
 	m.touchReady(g, c.part)
 }
 
-// enqueueFront puts a cursor back where it was before its claim: in front, with its old stamp.
-func (m *Machine) enqueueFront(g *group, h handle, stamp uint64) {
+// handBackLooks bounds how far a cursor that comes back is moved behind older ones.
+const handBackLooks = 256
+
+// enqueueAgain puts a cursor back where it was before its claim: with its old stamp, behind those that
+// have been claimable longer and in front of all others, its equals among them (S-pop-10). What was
+// claimed lately is older than nearly all that wait, so the place is near the head; among more than
+// handBackLooks older ones that came back as well it is only near its turn.
+func (m *Machine) enqueueAgain(g *group, h handle, stamp uint64) {
 	if m.cursors.Get(h).flags&cursorQueued != 0 {
 		return
 	}
+	prev, succ := handle(0), g.fifoHead
+	for looks := 0; succ != 0 && m.cursors.Get(succ).stamp < stamp && looks < handBackLooks; looks++ {
+		prev, succ = succ, m.cursors.Get(succ).fifoSucc
+	}
 	c := m.cursors.Touch(h)
 	c.flags |= cursorQueued
-	c.stamp = stamp
-	if c.fifoSucc = g.fifoHead; c.fifoSucc != 0 {
-		m.cursors.Touch(c.fifoSucc).fifoPrev = h
+	c.stamp, c.fifoPrev, c.fifoSucc = stamp, prev, succ
+	if prev != 0 {
+		m.cursors.Touch(prev).fifoSucc = h
+	} else {
+		g.fifoHead = h
+	}
+	if succ != 0 {
+		m.cursors.Touch(succ).fifoPrev = h
 	} else {
 		g.fifoTail = h
 	}
-	g.fifoHead = h
 	g.fifoLen++
 	m.soilGroup(g)
 	m.touchReady(g, c.part)

@@ -136,25 +136,30 @@ func (m *Machine) freeDead(h handle) {
 	m.dead.Free(h)
 }
 
-// spent files or drops the message at next when it was handed out maxDeliveries times, and returns
-// where the claim goes on.
-func (m *Machine) spent(g *group, ch handle, next format.Offset) format.Offset {
+// spent says that the message at next was handed out maxDeliveries times: it is to be given up.
+func (m *Machine) spent(g *group, ch handle, next format.Offset) bool {
 	bound := g.queue.opts.MaxDeliveries
 	lh := m.cursors.Get(ch).lease
 	if bound <= 0 || lh == 0 {
-		return next
+		return false
 	}
 	l := m.leases.Get(lh)
-	if l.first != next || int64(l.attempts) < bound {
-		return next
+	return l.first == next && int64(l.attempts) >= bound
+}
+
+// fileSpent files or drops the message at next and returns where the claim goes on.
+func (m *Machine) fileSpent(g *group, ch handle, next format.Offset) format.Offset {
+	if c := m.cursors.Get(ch); g.queue.dlq() {
+		m.fileDead(g.queue, m.parts.Get(c.part), next, g.name, m.leases.Get(c.lease).retries, []byte(deliveriesReason))
 	}
-	p := m.parts.Get(m.cursors.Get(ch).part)
-	if g.queue.dlq() {
-		m.fileDead(g.queue, p, next, g.name, l.retries, []byte(deliveriesReason))
-	}
-	m.moveHead(ch, next+1)
+	return m.passOver(ch, next+1)
+}
+
+// passOver moves a cursor that nobody holds over what will not be delivered.
+func (m *Machine) passOver(ch handle, next format.Offset) format.Offset {
+	m.moveHead(ch, next)
 	m.clearBudget(ch)
-	return next + 1
+	return next
 }
 
 const deliveriesReason = "Deliveries exhausted"

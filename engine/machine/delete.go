@@ -65,7 +65,7 @@ func (m *Machine) deleteGroup(q *queue, c *format.Delete, n *format.CountResult)
 	}
 	n.Existed = true
 	n.Rows += g.cursors
-	if c.KeepRegistration && g.gen < maxCatalog {
+	if c.KeepRegistration && g.gen < maxCatalog && g.startGen < maxStartGen {
 		// The cursors go, where it starts stays: everything has to be looked at again.
 		m.resetGroup(g)
 		m.startCircle(g)

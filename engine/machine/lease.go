@@ -1,6 +1,8 @@
 package machine
 
 import (
+	"slices"
+
 	"queen/engine/format"
 )
 
@@ -246,7 +248,8 @@ func (m *Machine) touchedYet(l *leaseRec) bool {
 	return l.flags&leaseAcked != 0 || m.cursors.Get(l.cursor).next != l.first
 }
 
-// applyRelease hands untouched claims back, uncounted and in front of the FIFO (S-pop-12).
+// applyRelease hands untouched claims back, uncounted and to their old place in the FIFO (S-pop-12): the
+// last one claimed first, so that equals keep their order.
 func (m *Machine) applyRelease(c *format.Release, n *format.CountResult) format.Code {
 	partial := false
 	one := func(lh handle) {
@@ -259,15 +262,18 @@ func (m *Machine) applyRelease(c *format.Release, n *format.CountResult) format.
 		n.Rows++
 	}
 	if len(c.Partitions) == 0 {
-		for lh := m.leaseChain(&c.Lease); lh != 0; {
-			this := lh
-			lh = m.leases.Get(lh).chain
-			if m.held(this) {
-				one(this)
+		var chain [partitionsMax]handle
+		all := chain[:0]
+		for lh := m.leaseChain(&c.Lease); lh != 0; lh = m.leases.Get(lh).chain {
+			all = append(all, lh)
+		}
+		for _, lh := range slices.Backward(all) {
+			if m.held(lh) {
+				one(lh)
 			}
 		}
 	}
-	for _, id := range c.Partitions {
+	for _, id := range slices.Backward(c.Partitions) {
 		if lh := m.heldOn(&c.Lease, id); lh != 0 {
 			one(lh)
 		}
@@ -289,7 +295,7 @@ func (m *Machine) handBack(lh handle) {
 	}
 	m.judge(g.queue, m.cursors.Get(ch).part)
 	if m.claimable(g.queue, m.cursors.Get(ch)) {
-		m.enqueueFront(g, ch, stamp)
+		m.enqueueAgain(g, ch, stamp)
 	}
 	m.tidy(lh)
 }
@@ -317,7 +323,7 @@ func (m *Machine) applySkip(c *format.Skip, n *format.CountResult) format.Code {
 	l.end = 0
 	m.judge(g.queue, cur.part)
 	if m.claimable(g.queue, cur) {
-		m.enqueueFront(g, ch, stamp)
+		m.enqueueAgain(g, ch, stamp)
 	}
 	m.tidy(lh)
 	return format.CodeOK

@@ -72,7 +72,8 @@ func (m *Machine) applyPop(c *format.Pop, res *format.PopResult) format.Code {
 	return format.CodeOK
 }
 
-// evidenceStale says that some evidence was looked up under another registration.
+// evidenceStale says that some evidence was looked up under another registration, or before retention went
+// on.
 func (m *Machine) evidenceStale(c *format.Pop) bool {
 	for i := range c.Evidence {
 		e := &c.Evidence[i]
@@ -81,7 +82,8 @@ func (m *Machine) evidenceStale(c *format.Pop) bool {
 			continue // gone: nobody will ask for it
 		}
 		q := m.queues[p.queue]
-		if g := q.groupBy(c.Group); q.tenant != c.Tenant || g == nil || g.startGen != e.Generation {
+		g := q.groupBy(c.Group)
+		if q.tenant != c.Tenant || g == nil || e.Generation != g.startGen && e.Generation != q.startGeneration() {
 			return true
 		}
 	}
@@ -138,6 +140,9 @@ func (r *popRun) fromFIFO(g *group) {
 	stamp := c.stamp
 	m.dequeue(g, h)
 	r.try(g, c.part, attempt{pushed: -1, stamp: stamp})
+	if r.need {
+		m.enqueueAgain(g, h, stamp)
+	}
 }
 
 // fromCircle visits the next partition of the list. It stays in front of one that needs evidence.
@@ -224,8 +229,21 @@ func (r *popRun) try(g *group, ph handle, a attempt) {
 	if next >= end {
 		return
 	}
+	if live && m.spent(g, ch, next) {
+		// What retention removed is not dead-lettered (S-ret-4), and only the log knows whether it has.
+		start, how := r.retainedFrom(q, p)
+		switch {
+		case how == byNobody:
+			r.askStart(q, p)
+			return
+		case start > next:
+			next = m.passOver(ch, min(start, p.next))
+		default:
+			next = m.fileSpent(g, ch, next)
+		}
+	}
 	m.dequeue(g, ch)
-	if next = m.spent(g, ch, next); next < end {
+	if next < end {
 		r.claim(g, ch, next, end, a.stamp)
 	}
 }
@@ -235,6 +253,36 @@ func (r *popRun) ask(g *group, p *partRec) {
 	r.need = true
 	r.res.Need, r.res.NeedGeneration = p.id, g.startGen
 	r.res.NeedStart, r.res.NeedFrom, r.res.NeedAfter = g.start, g.from, g.at
+}
+
+// askStart ends the Pop at a partition of which the log start has to be looked up.
+func (r *popRun) askStart(q *queue, p *partRec) {
+	r.need = true
+	r.res.Need, r.res.NeedGeneration, r.res.NeedStart = p.id, q.startGeneration(), 0
+}
+
+// startEvidence is set in the generation of evidence about a log start; generations of cursors stay below.
+const (
+	startEvidence = 1 << 31
+	maxStartGen   = startEvidence - 1
+)
+
+// startGeneration changes with the cutoff: a log start that was looked up holds while it stands.
+func (q *queue) startGeneration() uint32 { return startEvidence | uint32(q.cutoff)&(startEvidence-1) }
+
+// retainedFrom is the first offset of a partition that retention and time to live have left, as far as it
+// is known: where neither can have acted yet it is the explicit start.
+func (r *popRun) retainedFrom(q *queue, p *partRec) (format.Offset, known) {
+	ttl := q.ttl()
+	if p.bornW >= q.cutoff && (ttl == 0 || r.m.w < p.bornW+ttl) {
+		return r.m.logStart(p), byState
+	}
+	for i := range r.cmd.Evidence {
+		if e := &r.cmd.Evidence[i]; e.Partition == p.id && e.Generation == q.startGeneration() {
+			return max(e.Offset, r.m.logStart(p)), byEvidence
+		}
+	}
+	return 0, byNobody
 }
 
 // seal moves a cursor to the end of a partition whose messages are all gone (S-pop-17).

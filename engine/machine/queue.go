@@ -132,6 +132,14 @@ func (q *queue) retryDelay() format.Mono {
 	return format.Mono(min(q.opts.RetryDelayMs, maxSeconds*1000) * 1000)
 }
 
+// ttl is the time to live in microseconds, 0 for ever; it acts only where a configure call set it.
+func (q *queue) ttl() format.Wall {
+	if q.opts.Set&format.OptTTL == 0 {
+		return 0
+	}
+	return seconds(q.opts.TTL)
+}
+
 // maxSeconds bounds every duration option, a thousand years, so that sums with stamps can not wrap.
 const maxSeconds = 1000 * 366 * 86400
 
@@ -151,6 +159,8 @@ func (q *queue) expiry() format.Wall {
 	}
 	take(o.RetentionEnabled, o.RetentionSeconds)
 	take(true, o.MaxWaitTimeSeconds)
-	take(o.Set&format.OptTTL != 0, o.TTL)
+	if ttl := q.ttl(); ttl > 0 && (best == 0 || ttl < best) {
+		best = ttl
+	}
 	return best
 }

@@ -188,8 +188,13 @@ func (d *driver) popping(c format.Pop, settled bool) {
 		if again.Need != 0 {
 			p := d.ref.all[again.Need]
 			g := d.ref.queues[string(c.Queues[0])].groups[string(c.Group)]
+			at := d.ref.missing(g, p)
+			if again.NeedStart == 0 {
+				at = d.ref.start(d.ref.owner[p.id], p)
+				d.stats["log start asked"]++
+			}
 			next.Evidence = []format.CursorEvidence{{
-				Partition: again.Need, Generation: again.NeedGeneration, Offset: format.Offset(d.ref.missing(g, p)),
+				Partition: again.Need, Generation: again.NeedGeneration, Offset: format.Offset(at),
 			}}
 		}
 		d.popping(next, true)

@@ -49,7 +49,8 @@ func TestRandom(t *testing.T) {
 		t.Logf("%-36s %d", k, stats[k])
 	}
 	for _, k := range []string{"pop need-evidence", "pop ok", "pop again", "ack ok", "ack lease-invalid", "ack committed",
-		"ack unresolvable", "push stale-evidence", "push duplicate", "claim", "reveal ok", "detached", "filed", "snapshot"} {
+		"ack unresolvable", "push stale-evidence", "push duplicate", "claim", "reveal ok", "detached", "filed", "snapshot",
+		"log start asked"} {
 		if stats[k] == 0 {
 			t.Errorf("%s never happened", k)
 		}
@@ -158,7 +159,8 @@ func (d *driver) syncCursor(q *refQueue, g *refGroup, p *refPart, id format.Cons
 	if c.leased && d.T < c.expiry {
 		return
 	}
-	if next := d.ref.next(g, p); at == next+1 && d.ref.exhausted(q, c, next) && !d.ref.gone(q, p) && p.trim < len(p.msgs) {
+	if next := d.ref.next(g, p); at == next+1 && d.ref.exhausted(q, c, next) && p.trim < len(p.msgs) &&
+		p.msgs[next].w >= q.cutoff {
 		d.ref.giveUp(q, g, p, c, next)
 	}
 	for c.next < at && (p.msgs[c.next].w < q.cutoff || c.next < p.trim) {

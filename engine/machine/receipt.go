@@ -15,7 +15,7 @@ import (
 type receipt struct {
 	id            format.UUID
 	part          format.PartitionID
-	sum           uint64 // digest of the runs
+	sum           uint64 // digest of the consumer group and the runs
 	before, after format.Offset
 	end           format.Offset // of what was leased
 	until         format.Mono
@@ -108,10 +108,11 @@ func (m *Machine) receiptOf(id format.UUID, part format.PartitionID) *receipt {
 	return nil
 }
 
-// runSum is the digest by which a repeated ack is known.
-func runSum(c *format.Ack) uint64 {
+// runSum is the digest by which a repeated ack is known: what it says, and for which group. A lease is
+// one group's, so that no other group's ack repeats what ended it (S-ack-21).
+func runSum(g *group, c *format.Ack) uint64 {
 	var stack [256]byte
-	b := stack[:0]
+	b := binary.LittleEndian.AppendUint32(stack[:0], g.id)
 	for i := range c.Runs {
 		run := &c.Runs[i]
 		b = binary.LittleEndian.AppendUint64(b, uint64(run.First))

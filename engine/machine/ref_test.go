@@ -249,6 +249,15 @@ func (r *ref) missing(g *refGroup, p *refPart) int {
 	return len(p.msgs)
 }
 
+// start is the first offset that retention has left.
+func (r *ref) start(q *refQueue, p *refPart) int {
+	at := p.trim
+	for at < len(p.msgs) && p.msgs[at].w < q.cutoff {
+		at++
+	}
+	return at
+}
+
 func (r *ref) gone(q *refQueue, p *refPart) bool {
 	return len(p.msgs) > 0 && p.msgs[len(p.msgs)-1].w < q.cutoff
 }
@@ -333,7 +342,7 @@ func (r *ref) claim(q *refQueue, g *refGroup, p *refPart, cmd *format.Pop, cl *f
 	if c == nil {
 		c = &refCur{}
 		g.cur[p.id] = c
-	} else if r.exhausted(q, c, next) {
+	} else if r.exhausted(q, c, next) && p.msgs[next].w >= q.cutoff {
 		r.giveUp(q, g, p, c, next)
 		next++
 	}

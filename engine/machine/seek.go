@@ -72,7 +72,7 @@ func (m *Machine) applyRegister(c *format.Register, n *format.CountResult) forma
 		}
 		n.Rows = q.parts
 	case c.Reset:
-		if g.gen == maxCatalog {
+		if g.gen == maxCatalog || g.startGen == maxStartGen {
 			return format.CodeLimit
 		}
 		m.resetGroup(g)
@@ -80,7 +80,7 @@ func (m *Machine) applyRegister(c *format.Register, n *format.CountResult) forma
 		m.groupsChanged(q)
 		n.Rows = q.parts
 	case c.OnlyMissing:
-		if g.startGen == maxCatalog {
+		if g.startGen == maxStartGen {
 			return format.CodeLimit
 		}
 		g.startGen++
