@@ -81,13 +81,16 @@ func (w *writer) writeBeacon(final bool) error {
 		Segment: w.seg.head.Segment, Nonce: w.seg.head.Nonce, End: uint64(w.seg.used),
 		Extent: w.seg.extents, Checksum: w.seg.sum,
 	}
-	for _, r := range w.s.sortedReplicas() {
+	sorted := w.s.sortedReplicas()
+	w.s.mu.RLock()
+	for _, r := range sorted {
 		if len(st.Groups) < 63 { // more only while removed replicas are replaced
 			st.Groups = append(st.Groups, format.BeaconGroup{
 				Group: r.group, Replica: r.replica, Commit: r.savedCommit, Last: r.raftLast(),
 			})
 		}
 	}
+	w.s.mu.RUnlock()
 	st.Encode(b.buf)
 	pos := int64(b.number%format.BeaconSlots) * format.BlockSize
 	var err error

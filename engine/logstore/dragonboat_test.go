@@ -35,6 +35,7 @@ type raftModel struct {
 	saved    pb.State // as a crash leaves it
 	snapshot pb.Snapshot
 	first    uint64 // of entries
+	floor    uint64
 	entries  []pb.Entry
 }
 
@@ -221,10 +222,11 @@ func (x *raftTrace) compare(info raftio.NodeInfo, m *raftModel) {
 
 func (x *raftTrace) iterate(info raftio.NodeInfo, m *raftModel) {
 	t := x.t
-	if len(m.entries) == 0 {
+	first := max(m.first, m.floor+1)
+	if first > m.last() {
 		return
 	}
-	low := m.first + uint64(x.r.IntN(len(m.entries)))
+	low := first + uint64(x.r.IntN(int(m.last()-first)+1))
 	high := low + 1 + uint64(x.r.IntN(int(m.last()-low)+1))
 	maxSize := uint64(x.r.IntN(6000))
 	if maxSize < 500 {
@@ -275,7 +277,14 @@ func (x *raftTrace) restart() {
 		}
 		m.saved = m.state
 		x.compare(info, m)
+		if m.boot != nil && m.snapshot.Index > m.floor {
+			m.floor = m.snapshot.Index
+			x.must(x.db.s.Append(&Save{
+				Group: format.RaftGroup(info.ShardID), Replica: format.Replica(info.ReplicaID), Floor: format.Index(m.floor),
+			}))
+		}
 	}
+	_ = reclaimOldest(x.db.s)
 }
 
 // countingSM is an on-disk state machine whose state is the store's own log, as in the product: Open returns how far it goes.
@@ -349,9 +358,9 @@ func bootstrapLog(t *testing.T, back format.Index) {
 		Group: 1, Replica: 1,
 		Bootstrap: &format.Bootstrap{Group: 1, Replica: 1, Type: uint8(pb.OnDiskStateMachine), Members: voters},
 		State:     &HardState{Term: 2, Vote: 1},
-		Snapshot:  &format.Snapshot{Group: 1, Replica: 1, Index: at, Term: 1, OnDisk: at, Dummy: true,
+		Snapshot: &format.Snapshot{Group: 1, Replica: 1, Index: at, Term: 1, OnDisk: at, Dummy: true,
 			ConfigChange: 1, Members: voters}, // the library panics on a membership without the index of its change
-		Commit:    local,
+		Commit: local,
 	})
 	if err != nil || offline.Stats().Extents != 1 {
 		t.Fatalf("%d extents: %v", offline.Stats().Extents, err)

@@ -37,9 +37,19 @@ func newTailCase(t *testing.T, extents int) *tailCase {
 		m.apply(v)
 	}
 	c.states = append(c.states, m)
+	settle(t, s)
 	c.fs = c.fs.Crash(vfs.KeepAll())
 	_ = s.Close()
 	return c
+}
+
+// settle returns when the writer is done with everything before, the beacon included: it asks for what must be refused.
+func settle(t testing.TB, s *Store) {
+	t.Helper()
+	if err := s.Append(&Save{Group: 63, Replica: 1, Entries: []Entry{entry(1, 1, nil)}, Snapshot: &format.Snapshot{
+		Group: 63, Replica: 1, Index: 9}, Install: true}); !errors.Is(err, ErrGap) {
+		t.Fatal(err)
+	}
 }
 
 func (c *tailCase) open(fs *vfs.Mem) (*Store, error) {
@@ -167,6 +177,7 @@ func TestForgedExtentInPayload(t *testing.T) {
 	if err := s.Append(&Save{Group: 1, Replica: 1, Entries: []Entry{entry(1, 1, data)}}); err != nil {
 		t.Fatal(err)
 	}
+	settle(t, s)
 	torn := fs.Crash(vfs.KeepAll())
 	_ = s.Close()
 	name := path.Join(o.Dir, format.SegmentID(1).FileName())

@@ -80,7 +80,9 @@ func (p *plan) encode(b []byte) []byte {
 func (w *writer) lane(key replicaKey) *lane {
 	l := w.plan.lanes[key]
 	if l == nil {
+		w.s.mu.RLock() // Reclaim and MarkClosed change what the index holds of old entries
 		l = newLane(key, w.s.replicas[key])
+		w.s.mu.RUnlock()
 		w.plan.lanes[key] = l
 	}
 	return l

@@ -177,6 +177,7 @@ func TestRot(t *testing.T) {
 			t.Fatal(err)
 		}
 		infos := s.Segments()
+		settle(t, s)
 		image := fs.Crash(vfs.KeepAll())
 		if clean {
 			if err := s.Close(); err != nil {
