@@ -105,7 +105,7 @@ func purge(c *call) error {
 	ctx, cancel := c.deadline(writeDeadline)
 	defer cancel()
 	n, err := c.engine.Catalog().Purge(ctx, c.caller, queue, only)
-	if err != nil {
+	if err != nil && asEngineError(err).Code != engine.CodeUnknownQueue {
 		return err
 	}
 	o := out{c.buffer()}

@@ -122,7 +122,7 @@ func TestNamesHaveNoCharacterRules(t *testing.T) {
 		equal(`"eu/1"`, "partition")
 	n.get("/api/v1/pop/queue/in/voices/partition/x/partition/eu/1").is(204)
 	n.get("/api/v1/pop/queue/in/voices").is(200).equal(`"in/voices"`, "queue")
-	n.get("/api/v1/resources/queues/in/voices/depth").is(200).equal(`2`, "processing")
+	n.get("/api/v1/resources/queues/in/voices/depth").is(200).equal(`"in/voices"`, "queue")
 	n.get("/api/v1/resources/queues/in%2Fvoices").is(200).equal(`"in/voices"`, "name")
 	n.do("DELETE", "/api/v1/resources/queues/in/voices", "").is(200).equal(`true`, "deleted")
 	n.push1("", "p", "t", `1`)
