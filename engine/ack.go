@@ -153,7 +153,7 @@ func (e *ackEncoder) results(out []Result) {
 			continue
 		}
 		it := &items[g.command]
-		if refusal := errOfCode(it.Code); refusal != nil {
+		if refusal := errOfCode(it.Code); refusal != nil && !judgedOne(it.Code) {
 			for i := range g.items {
 				out[g.items[i].op].Err = refusal
 			}
@@ -171,6 +171,10 @@ func (e *ackEncoder) results(out []Result) {
 		}
 	}
 }
+
+// judgedOne says that a refusal is about messages, not about the whole group: nothing was carried out,
+// since every message lies below the cursor or outside the lease, and each is told its own reason.
+func judgedOne(c format.Code) bool { return c == format.CodeCommitted || c == format.CodeUnresolvable }
 
 func (e *ackEncoder) count(s format.AckStatus) {
 	if s == format.AckCompleted {

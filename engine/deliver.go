@@ -54,6 +54,7 @@ type rendering struct {
 	messages []Delivered
 	ids      []deliveredClaim
 	after    *submission // Skip, TrimLease and Release commands
+	back     []format.PartitionID
 	failed   error
 }
 
@@ -131,11 +132,8 @@ func (d *rendering) trim(cl *format.Claim, last, end format.Offset) {
 	}
 }
 
-func (d *rendering) handBack(cl *format.Claim) {
-	if lease := d.answer.result.Lease; !lease.IsZero() {
-		d.commands().AddRelease(&format.Release{Lease: lease, Partitions: []format.PartitionID{cl.Partition}})
-	}
-}
+// handBack returns a range uncounted, in one command with all others so that they keep their order.
+func (d *rendering) handBack(cl *format.Claim) { d.back = append(d.back, cl.Partition) }
 
 // commit completes what was rendered, before the answer leaves: at most once (S-amo-1). The claim
 // itself was made under a lease, so that what did not fit, could not be read or met a caller that was
@@ -149,9 +147,12 @@ func (d *rendering) commit() {
 	}
 }
 
-// settle makes the skips and trims durable before the answer leaves. With an unknown outcome there
-// is no answer.
+// settle makes the skips, trims and hand-backs durable before the answer leaves. With an unknown
+// outcome there is no answer.
 func (d *rendering) settle(ctx context.Context) *Error {
+	if lease := d.answer.result.Lease; len(d.back) > 0 && !lease.IsZero() {
+		d.commands().AddRelease(&format.Release{Lease: lease, Partitions: d.back})
+	}
 	if d.after == nil {
 		return nil
 	}

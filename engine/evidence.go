@@ -4,8 +4,9 @@ import (
 	"queen/engine/format"
 )
 
-// findEvidence answers what a Pop stopped at: where a missing cursor starts. It is looked up in
-// committed, immutable data and travels in the next Pop of the call, valid for the generation asked.
+// findEvidence answers what a Pop stopped at: where a missing cursor starts or, without a start, where
+// the log does, so that maxDeliveries gives up nothing that is gone. It is looked up in committed,
+// immutable data and travels in the next Pop of the call, valid for the generation asked.
 func (c *popCall) findEvidence(res *format.PopResult) *Error {
 	n := c.n
 	part, ok := n.partByID(c.caller.Tenant, res.Need)
@@ -22,6 +23,11 @@ func (c *popCall) findEvidence(res *format.PopResult) *Error {
 		at, err = n.firstAfter(&part, start, res.NeedAfter)
 	case format.StartFrom:
 		at, err = n.firstAt(&part, start, res.NeedFrom)
+	case 0:
+		at = foundAt{found: true, offset: start}
+		if part.ttl > 0 {
+			at, err = n.firstAt(&part, start, n.wall()-format.Wall(part.ttl)+1)
+		}
 	default:
 		at = foundAt{found: true, offset: start}
 	}

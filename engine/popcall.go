@@ -161,6 +161,10 @@ func (n *Node) Pop(ctx context.Context, caller Caller, req PopRequest) (*Deliver
 			}
 			continue
 		}
+		if a.code == format.CodeStaleEvidence {
+			call.cmd.Evidence = nil // a registration or retention came between: look again
+			continue
+		}
 		if len(a.result.Claims) == 0 {
 			return nil, nil
 		}
@@ -275,12 +279,13 @@ func (c *popCall) landed(s *submission) {
 		return
 	}
 	it := &s.items()[0]
-	if e := errOfCode(it.Code); e != nil && it.Code != format.CodeNeedEvidence {
+	again := it.Code == format.CodeNeedEvidence || it.Code == format.CodeStaleEvidence
+	if e := errOfCode(it.Code); e != nil && !again {
 		c.answer <- popAnswer{err: e}
 		return
 	}
 	res := &s.flight.results.Pops[it.At]
-	if len(res.Claims) > 0 || it.Code == format.CodeNeedEvidence {
+	if len(res.Claims) > 0 || again {
 		c.answer <- popAnswer{result: *res, header: s.flight.header, code: it.Code}
 		return
 	}
