@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"strconv"
+	"strings"
 
 	"queen/engine/format"
 	"queen/engine/machine"
@@ -69,11 +70,18 @@ func checkOptions(r *ConfigureRequest) *Error {
 	if len(p.Namespace) > format.NameBudget || len(p.Task) > format.NameBudget {
 		return errBad("namespace", "447 bytes", "namespace and task are at most 447 bytes")
 	}
-	if len(p.RetentionSinkHold) > 64 {
-		return errBad("retentionSinkHold", "64 characters", "retentionSinkHold is at most 64 characters")
+	if len(p.RetentionSinkHold) > 64 || strings.Trim(p.RetentionSinkHold, sinkHoldCharset) != "" {
+		return errBad("retentionSinkHold", "64 characters of A-Z a-z 0-9 . _ -", "retentionSinkHold is not a sink name")
+	}
+	if s := p.RetentionSinkHoldMaxSeconds; p.Set&format.OptRetentionSinkHoldMaxSeconds != 0 && (s < 60 || s > 31_536_000) {
+		return errBad("retentionSinkHoldMaxSeconds", "60 to 31536000", "retentionSinkHoldMaxSeconds is out of range")
 	}
 	return nil
 }
+
+// sinkHoldCharset is what a sink's name is made of. Trim is enough: names of nothing else are empty
+// after it, and one with a stranger in the middle keeps it.
+const sinkHoldCharset = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
 
 func (c catalog) DeleteQueue(ctx context.Context, who Caller, queue string) (bool, error) {
 	res, err := c.n.counted(ctx, func(b *format.CommandBuf) {
