@@ -117,13 +117,13 @@ func (a *acker) run() error {
 
 // readAll settles what is on standard input. One call is of one group.
 func (a *acker) readAll() error {
-	in := bufio.NewReaderSize(a.In, 1<<20)
+	in := bufio.NewReaderSize(a.input(), 1<<20)
 	var items []ackItem
 	group := a.group
 	for {
 		line, end, err := readLine(in)
 		if err != nil {
-			return cli.Errorf(cli.Usage, "standard input: %w", err)
+			return a.badInput(err)
 		}
 		var m Message
 		if len(line) > 0 {

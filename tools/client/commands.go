@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"net/url"
 	"os/signal"
@@ -26,6 +27,26 @@ type session struct {
 	*api
 	ctx    context.Context
 	format string
+}
+
+// input is standard input, which an interrupt ends. It is read from the first call on, not before: a command that needs
+// none must leave it to whoever comes next.
+func (s *session) input() io.Reader {
+	r, w := io.Pipe()
+	go func() {
+		_, err := io.Copy(w, s.In)
+		w.CloseWithError(err) // nil is the end of the input
+	}()
+	context.AfterFunc(s.ctx, func() { _ = r.CloseWithError(s.ctx.Err()) })
+	return r
+}
+
+// badInput is the error of an input that can not be read.
+func (s *session) badInput(err error) error {
+	if s.ctx.Err() != nil {
+		return cli.Exit(cli.Interrupted)
+	}
+	return cli.Errorf(cli.Usage, "standard input: %w", err)
 }
 
 // options are the flags of every client command.

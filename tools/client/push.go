@@ -64,8 +64,8 @@ type pusher struct {
 	wrapped, dryRun                        bool
 
 	out *cli.Printer[pushed]
-	// input counts the messages of the input, all those that were sent.
-	input, all, failed int
+	// taken counts the messages of the input, all those that were sent.
+	taken, all, failed int
 }
 
 func pushCommand(s cli.Streams) *cobra.Command {
@@ -122,13 +122,13 @@ func (p *pusher) read(args []string) error {
 		}
 		return p.send(items)
 	}
-	in := bufio.NewReaderSize(p.In, 1<<20)
+	in := bufio.NewReaderSize(p.input(), 1<<20)
 	var items []pushItem
 	size := 0
 	for {
 		line, end, err := readLine(in)
 		if err != nil {
-			return cli.Errorf(cli.Usage, "standard input: %w", err)
+			return p.badInput(err)
 		}
 		if len(line) > 0 {
 			item, err := p.item(line)
@@ -167,7 +167,7 @@ func readLine(in *bufio.Reader) (line []byte, end bool, err error) {
 // item reads one message of the command line or of standard input.
 func (p *pusher) item(text []byte) (pushItem, error) {
 	item := pushItem{Queue: p.queue, Partition: p.partition, TransactionID: p.transaction}
-	p.input++
+	p.taken++
 	var err error
 	if p.wrapped {
 		err = item.unwrap(text)
@@ -175,7 +175,7 @@ func (p *pusher) item(text []byte) (pushItem, error) {
 		item.Payload, item.raw, err = readPayload(p.payload, text)
 	}
 	if err != nil {
-		return item, cli.Errorf(cli.Usage, "message %d: %w", p.input, err)
+		return item, cli.Errorf(cli.Usage, "message %d: %w", p.taken, err)
 	}
 	if item.TransactionID == "" {
 		item.TransactionID = uuid.Must(uuid.NewV7()).String()

@@ -174,7 +174,10 @@ func (s *session) confirm(name string, pending uint64, yes bool) error {
 	}
 	fmt.Fprintf(s.Err, "This deletes queue %s with its messages (%d pending), cursors and dead letters.\nType its name: ",
 		name, pending)
-	answer, err := bufio.NewReader(s.In).ReadString('\n')
+	answer, err := bufio.NewReader(s.input()).ReadString('\n')
+	if s.ctx.Err() != nil {
+		return cli.Exit(cli.Interrupted)
+	}
 	if err != nil || strings.TrimRight(answer, "\r\n") != name {
 		return cli.Errorf(cli.Usage, "nothing was deleted: that is not the name")
 	}

@@ -1,12 +1,16 @@
 package main
 
 import (
+	"bufio"
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -299,5 +303,49 @@ func TestDev(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(home, "queen", "dev", "LOCK")); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestInterrupt: a signal ends a client command that waits for input or for messages, with 130.
+func TestInterrupt(t *testing.T) {
+	n := runNode(t, t.TempDir(), nil)
+	n.must(201, "POST", "/api/v1/push", items(0, 1), nil)
+	for _, args := range [][]string{{"push", "q"}, {"ack"}, {"tail", "q", "--from", "beginning"},
+		{"tail", "q", "-p", "p", "--from", "beginning"}} {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		cmd := exec.CommandContext(ctx, "queen", append(args, "--url", n.url)...)
+		cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
+		stdin, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		stdout, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		// A line of output shows that the command runs; push and ack get something to do first.
+		switch args[0] {
+		case "push":
+			_, err = stdin.Write([]byte("1\n"))
+		case "ack":
+			// More than one call's worth, so that a verdict comes before the input ends.
+			_, err = stdin.Write([]byte(strings.Repeat(`{"partitionId":"1","transactionId":"t"}`+"\n", 10_001)))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := bufio.NewReader(stdout).ReadString('\n'); err != nil {
+			t.Fatalf("%v: %v", args, err)
+		}
+		go func() { _, _ = io.Copy(io.Discard, stdout) }()
+		_ = cmd.Process.Signal(syscall.SIGINT)
+		_ = cmd.Wait()
+		if code := cmd.ProcessState.ExitCode(); code != 130 {
+			t.Errorf("%v: exit %d, want 130", args, code)
+		}
 	}
 }
