@@ -29,6 +29,6 @@ func TestRandomWithCheckpoints(t *testing.T) {
 				keyed: t.TempDir()}
 			return m.target()
 		},
-		Seed: *randomSeed, Ops: *randomOps,
+		Seed: *randomSeed, Ops: *randomOps, Crashes: *randomOps / 100,
 	})
 }

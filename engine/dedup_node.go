@@ -327,10 +327,48 @@ func (r *restorer) firstLost(damaged []error) uint64 {
 			first = d.First
 		}
 	}
-	if first == 1 || first > 1 && r.markOf(first-1).Number != 0 {
+	if r.logBegins() == 1 && first == 1 || first > 1 && r.markOf(first-1).Number != 0 {
 		return first
 	}
 	return 0
+}
+
+// logBegins is the first entry that the log still holds.
+func (r *restorer) logBegins() format.Index {
+	for _, s := range r.n.seq.Log().Segments() {
+		for i := range s.Groups {
+			if g := &s.Groups[i]; g.Group == r.n.seq.Group() && g.First() != 0 {
+				return g.First()
+			}
+		}
+	}
+	return 0
+}
+
+// lostIDs reports that some id run that a manifest lists can not be used.
+func lostIDs(cfg Config, m *format.Manifest) (bool, error) {
+	for i := range m.Groups {
+		g := &m.Groups[i]
+		if len(g.Checkpoints) == 0 {
+			continue
+		}
+		o := idruns.Options{FS: cfg.FS, Dir: cfg.Dir, Group: g.Group, ClearTo: g.Checkpoints[0].Mark, FilterBytes: -1}
+		for _, f := range g.Files {
+			if f.Kind == format.FileIDRun {
+				o.Files = append(o.Files, f)
+			}
+		}
+		set, err := idruns.Open(o)
+		if err != nil {
+			return false, err
+		}
+		damaged := len(set.Damaged()) > 0
+		set.Close()
+		if damaged {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // addChunk adds the ids of a chunk that was read off the log.

@@ -14,3 +14,6 @@ func (n *Node) FilesTurn() error { return n.files.turn() }
 
 // Positions are the checkpoints that the manifest names, newest first.
 func (n *Node) Positions() []format.ManifestCheckpoint { return n.files.group().Checkpoints }
+
+// FirstSegment is the oldest segment of the log.
+func (n *Node) FirstSegment() uint32 { return n.seq.Log().Segments()[0].Segment }

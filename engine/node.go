@@ -113,6 +113,9 @@ func Open(cfg Config, seq Sequencer) (*Node, error) {
 		return nil, errors.Join(err, n.files.close())
 	}
 	epoch, err := seq.Start(n, applied)
+	if err == nil {
+		err = n.files.markClosed()
+	}
 	if err != nil {
 		return nil, errors.Join(err, n.files.close())
 	}

@@ -61,7 +61,11 @@ type logWalk struct {
 	next    uint64 // number of the next row; in emit mode of the first one
 	held    []rows.Row
 
-	ids    []slab.ID
+	ids []slab.ID
+	// number is that of the newest mark walked over; counting says that it is known.
+	number   uint64
+	counting bool
+
 	hash   chunkHash
 	append format.Append
 }
@@ -83,9 +87,11 @@ func (w *logWalk) run() error {
 	if from > w.to {
 		return w.finish()
 	}
+	w.counting = from == 1
 	for _, m := range w.marks {
 		if m.Index+1 == from {
 			w.hash.restore(m.Chain)
+			w.number, w.counting = m.Number, true
 		}
 	}
 	if err := w.walk(from); err != nil {
@@ -128,7 +134,7 @@ func (w *logWalk) entry(v *logstore.View) error {
 	if err != nil {
 		return fmt.Errorf("engine: entry %d: %w", v.Index, err)
 	}
-	mark := w.markAt(v.Index)
+	mark := w.markAt(v, &e)
 	if w.emit != nil {
 		return w.stored(v, &e)
 	}
@@ -145,13 +151,20 @@ func (w *logWalk) entry(v *logstore.View) error {
 	return w.endChunk(v, mark)
 }
 
-func (w *logWalk) markAt(i format.Index) *format.ManifestMark {
+// markAt is the mark that an entry is, nil when it is none: one that the manifest knows, or an older
+// one, which was accepted iff its number was due.
+func (w *logWalk) markAt(v *logstore.View, e *format.Entry) *format.ManifestMark {
 	for k := range w.marks {
-		if w.marks[k].Index == i {
+		if w.marks[k].Index == v.Index {
 			return &w.marks[k]
 		}
 	}
-	return nil
+	var c format.Mark
+	r := e.Reader()
+	if !w.counting || !r.Next() || r.Kind() != format.KindMark || r.Mark(&c) != nil || c.Number != w.number+1 {
+		return nil
+	}
+	return &format.ManifestMark{Number: c.Number, Index: v.Index, W: e.Header.W}
 }
 
 // stored takes the frames that the entry stored: their rows and their ids.
@@ -285,10 +298,13 @@ func (w *logWalk) addIDs(v *logstore.View, e *format.Entry, first format.Ordinal
 func (w *logWalk) endChunk(v *logstore.View, mark *format.ManifestMark) error {
 	ended := w.hash.ended()
 	whole := ended.before != ([16]byte{}) || mark.Number == 1
-	if whole && w.hash.chain() != mark.Chain {
+	if whole && mark.Chain != ([16]byte{}) && w.hash.chain() != mark.Chain {
 		return fmt.Errorf("engine: the log up to mark %d has chain hash %x, the manifest says %x", mark.Number, w.hash.chain(), mark.Chain)
 	}
-	w.hash.restore(mark.Chain)
+	if mark.Chain != ([16]byte{}) {
+		w.hash.restore(mark.Chain)
+	}
+	w.number, w.counting = mark.Number, true
 	if whole {
 		w.r.f.noteChunk(v.Pos.Segment, sidecar.Chunk{Group: w.r.n.seq.Group(), Mark: mark.Number, First: ended.first,
 			Last: v.Index, Bytes: uint64(ended.bytes), Hash: ended.hash})

@@ -59,7 +59,12 @@ func knownOfLog(cfg Config, m *format.Manifest, o *logstore.Options) error {
 		needed := slices.ContainsFunc(s.Groups, func(g format.ManifestRange) bool { return g.Last > floors[g.Group] })
 		closed[uint32(s.Segment)] = s.State == format.SegmentClosed && !needed && index.Holds(uint32(s.Segment))
 	}
-	o.Closed = func(segment uint32) bool { return closed[segment] }
+	// Lost id runs are made again from entries below the floor, as far as there are any.
+	lost, err := lostIDs(cfg, m)
+	if err != nil {
+		return err
+	}
+	o.Closed = func(segment uint32) bool { return closed[segment] && !lost }
 	o.Reclaimed = func(segment uint32) bool { return segment < newest && !listed[segment] }
 	return nil
 }
@@ -88,11 +93,12 @@ func (n *Node) restore() (format.Index, error) {
 	if err := r.openRuns(); err != nil {
 		return 0, err
 	}
-	for _, step := range []func() error{n.files.forget, r.remakeRuns, r.sidecars, r.openIDs, r.readLog, r.markClosed} {
+	for _, step := range []func() error{n.files.forget, r.remakeRuns, r.sidecars, r.openIDs, r.readLog} {
 		if err := step(); err != nil {
 			return 0, err
 		}
 	}
+	n.files.indexed.Store(uint64(n.state.m.Applied()))
 	return n.state.m.Applied(), r.sweep()
 }
 
@@ -320,12 +326,11 @@ func (n *Node) keyedFree() (uint64, error) {
 }
 
 // markClosed tells the log which segments have their index files, so that it forgets their entries
-// when the floor has passed them.
-func (r *restorer) markClosed() error {
-	r.f.indexed.Store(uint64(r.n.state.m.Applied()))
-	for _, s := range r.n.seq.Log().Segments() {
-		if s.Sealed && r.f.isClosed(s.Segment) && !s.Closed {
-			if err := r.n.seq.Log().MarkClosed(s.Segment); err != nil {
+// when the floor has passed them. The replay may have needed these, so it comes after it.
+func (f *files) markClosed() error {
+	for _, s := range f.n.seq.Log().Segments() {
+		if s.Sealed && f.isClosed(s.Segment) && !s.Closed {
+			if err := f.n.seq.Log().MarkClosed(s.Segment); err != nil {
 				return err
 			}
 		}
