@@ -152,13 +152,17 @@ func (m *Machine) fileSpent(g *group, ch handle, next format.Offset) format.Offs
 	if c := m.cursors.Get(ch); g.queue.dlq() {
 		m.fileDead(g.queue, m.parts.Get(c.part), next, g.name, m.leases.Get(c.lease).retries, []byte(deliveriesReason))
 	}
-	return m.passOver(ch, next+1)
+	m.moveHead(ch, next+1)
+	m.clearBudget(ch)
+	return next + 1
 }
 
-// passOver moves a cursor that nobody holds over what will not be delivered.
+// passOver moves a cursor that nobody holds over what retention removed.
 func (m *Machine) passOver(ch handle, next format.Offset) format.Offset {
 	m.moveHead(ch, next)
-	m.clearBudget(ch)
+	if lh := m.cursors.Get(ch).lease; lh != 0 {
+		m.tidy(lh)
+	}
 	return next
 }
 

@@ -285,14 +285,14 @@ func (r *popRun) retainedFrom(q *queue, p *partRec) (format.Offset, known) {
 	return 0, byNobody
 }
 
-// seal moves a cursor to the end of a partition whose messages are all gone (S-pop-17).
+// seal moves a cursor to the end of a partition whose messages are all gone (S-pop-17). What failed
+// before stays charged (S-dlq-7).
 func (m *Machine) seal(g *group, ch handle, live bool, end format.Offset) {
 	if !live || m.cursors.Get(ch).next >= end {
 		return
 	}
 	m.dequeue(g, ch)
-	m.moveHead(ch, end)
-	m.clearBudget(ch)
+	m.passOver(ch, end)
 }
 
 // claim hands [next, end) out as far as the batch goes: under a lease, or for good.

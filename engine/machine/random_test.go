@@ -165,7 +165,7 @@ func (d *driver) syncCursor(q *refQueue, g *refGroup, p *refPart, id format.Cons
 	}
 	for c.next < at && (p.msgs[c.next].w < q.cutoff || c.next < p.trim) {
 		c.next++
-		c.retries, c.attempts = 0, 0
+		c.attempts = 0
 	}
 }
 

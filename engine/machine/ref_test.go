@@ -348,7 +348,6 @@ func (r *ref) claim(q *refQueue, g *refGroup, p *refPart, cmd *format.Pop, cl *f
 	}
 	for next < first && p.msgs[next].w < q.cutoff {
 		next++ // gone: a cursor may have been moved over it
-		c.retries = 0
 	}
 	if first != next || end <= first || end > r.visible(q, p) {
 		return fmt.Errorf("claimed [%d, %d), want it to start at %d and end by %d", first, end, next, r.visible(q, p))
