@@ -15,9 +15,9 @@ import (
 func TestConcurrent(t *testing.T) {
 	m := newModel(9)
 	var frames []Row // of group 1, in order
-	for len(frames) < 12_000 {
-		if len(frames)%400 == 399 {
-			m.segment = uint32(len(frames)/400) + 2
+	for len(frames) < 30_000 {
+		if len(frames)%1000 == 999 {
+			m.segment = uint32(len(frames)/1000) + 2
 		}
 		if r := m.append(); r.Partition.RaftGroup() == 1 {
 			frames = append(frames, r)
@@ -41,6 +41,9 @@ func TestConcurrent(t *testing.T) {
 		for i := 0; i < len(frames); i += 10 {
 			x.Add(frames[i:min(i+10, len(frames))])
 			added.Store(int64(min(i+10, len(frames))))
+			if i%1000 == 0 {
+				x.Compact()
+			}
 		}
 	}()
 	work.Add(1)

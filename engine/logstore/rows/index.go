@@ -146,6 +146,19 @@ func (x *Index) recentAt(from format.Offset, newest uint64) (row Row, ok bool, m
 	return m.row(n), true, m.below(n, from), nil
 }
 
-// Compact reports whether rows in memory wait for upkeep: they never do. Files are merged by
-// Runs.Merge.
-func (x *Index) Compact() bool { return false }
+// Compact does one unit of background work on rows in memory, and reports whether there may be more.
+// Call it from one goroutine. Files are merged by Runs.Merge.
+func (x *Index) Compact() bool {
+	x.mu.RLock()
+	j, ok := x.mem.unlinked()
+	j.m.chunks = slices.Clone(j.m.chunks)
+	x.mu.RUnlock()
+	if !ok {
+		return false
+	}
+	links := j.do()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	j.chunk.links = links // if the chunk was dropped meanwhile nobody will look
+	return true
+}

@@ -8,17 +8,18 @@ import (
 	"queen/engine/format"
 )
 
-// chunkRows is how many rows are allocated at a time.
-const chunkRows = 8192
+// chunkRows is how many rows are allocated, and linked, at a time.
+const chunkRows = 2048
 
-type rowChunk [chunkRows]memRow
+// rowChunk is a stretch of rows. links is nil until the chunk is full and Compact has come to it; it is
+// guarded by the index's lock, rows below the next number never change.
+type rowChunk struct {
+	rows  [chunkRows]memRow
+	links *[chunkRows]link
+}
 
 // memRow is a Row without pointers, so that the collector never walks the millions of them; the
 // rare refused bitmaps lie beside, by row number.
-//
-// jump leads down the partition's chain of rows by more than one step: it is a number relative to the
-// row's own, 0 for none, chosen by the heights of two rows so that any row of a chain is reached in a
-// logarithm of its length (skew-binary skipping; nothing is ever sorted or moved for it).
 type memRow struct {
 	partition    format.PartitionID
 	base         format.Offset
@@ -29,9 +30,15 @@ type memRow struct {
 	segment, pos uint32
 	off, length  uint32
 	count, kept  uint32
-	jump, height uint32
 	flags        Flags
 }
+
+// link leads down the partition's chain of rows by more than one step: jump is a number relative to
+// the row's own, 0 for none, chosen by the heights of two rows so that any row of a chain is reached
+// in a logarithm of its length (skew-binary skipping). Nothing is sorted or moved for it. Adding a row
+// reads no other one, since that would cost apply three cache misses a frame; look-ups walk the last
+// rows, which are not linked yet, one by one.
+type link struct{ jump, height uint32 }
 
 func (r *memRow) end() format.Offset { return r.base + format.Offset(r.kept) }
 
@@ -64,7 +71,20 @@ func newMemory(next uint64) memory {
 
 func (m *memory) at(number uint64) *memRow {
 	i := number - m.first
-	return &m.chunks[i/chunkRows][i%chunkRows]
+	return &m.chunks[i/chunkRows].rows[i%chunkRows]
+}
+
+// jump returns the row that a link leads to from n, n itself when there is none in memory.
+func (m *memory) jump(n uint64) uint64 {
+	i := n - m.first
+	links := m.chunks[i/chunkRows].links
+	if links == nil {
+		return n
+	}
+	if to := n - uint64(links[i%chunkRows].jump); m.holds(to) {
+		return to
+	}
+	return n
 }
 
 // holds reports whether a row number leads to a row in memory.
@@ -81,16 +101,10 @@ func (m *memory) add(r *Row) {
 	if (r.Number-m.first)/chunkRows == uint64(len(m.chunks)) {
 		m.chunks = append(m.chunks, new(rowChunk))
 	}
-	row := m.at(r.Number)
-	*row = memRow{
+	*m.at(r.Number) = memRow{
 		partition: r.Partition, base: r.Base, prev: r.Prev, w: r.W, index: r.Index, first: r.First,
 		segment: r.Segment, pos: r.Pos, off: r.Off, length: r.Len, count: r.Count, kept: r.Kept,
 		flags: r.Flags,
-	}
-	if m.holds(r.Prev) {
-		p := m.at(r.Prev)
-		row.height = p.height + 1
-		row.jump = uint32(r.Number - m.jumpOver(r.Prev, p))
 	}
 	if r.Refused != nil {
 		m.refused = append(m.refused, refusedRow{r.Number, slices.Clone(r.Refused)})
@@ -99,21 +113,6 @@ func (m *memory) add(r *Row) {
 		m.starts = append(m.starts, segmentStart{r.Segment, r.Number})
 	}
 	m.next++
-}
-
-// jumpOver is where a row whose previous one is p (number prev) jumps to: as far as two equal jumps
-// from p lead, else to p.
-func (m *memory) jumpOver(prev uint64, p *memRow) uint64 {
-	a := prev - uint64(p.jump)
-	if !m.holds(a) {
-		return prev
-	}
-	ra := m.at(a)
-	b := a - uint64(ra.jump)
-	if !m.holds(b) || p.height-ra.height != ra.height-m.at(b).height {
-		return prev
-	}
-	return b
 }
 
 // recover takes a row made again from the log, which does not know the one before it.
@@ -165,7 +164,7 @@ func (m *memory) lowest(newest uint64, from format.Offset) (n uint64, ok bool) {
 		return 0, false
 	}
 	for r.base > from {
-		if a := n - uint64(r.jump); r.jump > 0 && m.holds(a) && m.at(a).end() > from {
+		if a := m.jump(n); a != n && m.at(a).end() > from {
 			n = a
 		} else if m.holds(r.prev) && m.at(r.prev).end() > from {
 			n = r.prev
@@ -182,7 +181,7 @@ func (m *memory) lowest(newest uint64, from format.Offset) (n uint64, ok bool) {
 func (m *memory) highest(newest uint64, to format.Offset) (n uint64, ok bool) {
 	n = newest
 	for r := m.at(n); r.base >= to; r = m.at(n) {
-		if a := n - uint64(r.jump); r.jump > 0 && m.holds(a) && m.at(a).base >= to {
+		if a := m.jump(n); a != n && m.at(a).base >= to {
 			n = a
 		} else if m.holds(r.prev) {
 			n = r.prev

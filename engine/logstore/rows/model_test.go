@@ -381,13 +381,22 @@ func inRun(l *list, r *run, f *Row) bool {
 func (h *harness) step() error {
 	switch k := h.rng.IntN(100); {
 	case k < 60:
-		h.add(1 + h.rng.IntN(40))
+		n := 1 + h.rng.IntN(40)
+		if h.rng.IntN(100) == 0 {
+			n = 2 * chunkRows
+		}
+		h.add(n)
 		return nil
 	case k < 75:
 		return h.close()
-	case k < 90:
+	case k < 85:
 		_, err := h.runs.Merge()
 		return err
+	case k < 90:
+		for _, x := range h.x {
+			x.Compact()
+		}
+		return nil
 	case k < 93:
 		return h.relocate()
 	case k < 96:
