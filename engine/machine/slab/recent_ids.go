@@ -1,7 +1,6 @@
 package slab
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/binary"
 	"math/bits"
@@ -233,20 +232,27 @@ func (c *IDChunk) Len() int { return c.len }
 // Sorted gives every row to emit in the order of (Hash, PID, Index, Ordinal); the hash comes first because it is
 // spread evenly. An error ends the walk and is returned.
 func (c *IDChunk) Sorted(emit func(id ID) error) error {
-	order := make([]uint32, c.len)
-	for i := range order {
-		order[i] = uint32(i)
+	// The first eight bytes of the hash nearly always decide, so they are sorted beside the row's number, in
+	// memory of their own: sorting row numbers through the blocks misses the caches at every comparison and
+	// took four times as long.
+	type key struct {
+		head uint64 // big-endian, so that numbers order as bytes do
+		row  uint32
 	}
-	slices.SortFunc(order, func(i, j uint32) int {
-		a, b := c.row(int(i)), c.row(int(j))
-		if a.lo != b.lo || a.hi != b.hi {
-			x, y := c.id(int(i)), c.id(int(j))
-			return bytes.Compare(x.Hash[:], y.Hash[:])
+	order := make([]key, c.len)
+	for i := range order {
+		order[i] = key{bits.ReverseBytes64(c.row(i).lo), uint32(i)}
+	}
+	slices.SortFunc(order, func(x, y key) int {
+		if x.head != y.head {
+			return cmp.Compare(x.head, y.head)
 		}
-		return cmp.Or(cmp.Compare(a.pid, b.pid), cmp.Compare(i, j))
+		a, b := c.row(int(x.row)), c.row(int(y.row))
+		return cmp.Or(cmp.Compare(bits.ReverseBytes64(a.hi), bits.ReverseBytes64(b.hi)), cmp.Compare(a.pid, b.pid),
+			cmp.Compare(x.row, y.row))
 	})
-	for _, i := range order {
-		if err := emit(c.id(int(i))); err != nil {
+	for _, k := range order {
+		if err := emit(c.id(int(k.row))); err != nil {
 			return err
 		}
 	}
