@@ -14,8 +14,9 @@ const (
 	FrameHeadSize = 24
 	// MaxFrameRaw bounds the decompressed body of a frame; checked before anything is allocated.
 	MaxFrameRaw = 96 << 20
-	// CompressFrom is the body length from which compression is tried.
-	CompressFrom = 512
+	// CompressFrom is the body length from which compression is tried: one block. Below it zstd costs more
+	// processor time (12 to 18 us whatever the length) than the bytes it saves cost the disk.
+	CompressFrom = 4096
 
 	frameSumFrom  = 4
 	frameCRCAt    = 20

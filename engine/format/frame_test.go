@@ -37,10 +37,10 @@ func TestFrameGivesBackItsMessages(t *testing.T) {
 	}
 }
 
-// Goal: compression follows its rule: from 512 B, kept only when it saves a tenth.
+// Goal: compression follows its rule: from CompressFrom, kept only when it saves a tenth.
 func TestFrameCompressionRule(t *testing.T) {
 	g := newGen(1)
-	noise := make([]byte, 4000)
+	noise := make([]byte, 2*CompressFrom)
 	for i := range noise {
 		noise[i] = byte(g.Uint32())
 	}
@@ -50,9 +50,9 @@ func TestFrameCompressionRule(t *testing.T) {
 		ask     bool
 		want    FrameCodec
 	}{
-		{"small", make([]byte, 500), true, CodecNone},
-		{"large", make([]byte, 600), true, CodecZstd},
-		{"not asked", make([]byte, 600), false, CodecNone},
+		{"small", make([]byte, CompressFrom-64), true, CodecNone},
+		{"large", make([]byte, CompressFrom), true, CodecZstd},
+		{"not asked", make([]byte, CompressFrom), false, CodecNone},
 		{"noise", noise, true, CodecNone},
 	} {
 		frame := EncodeFrame(nil, []FrameMessage{{Payload: c.payload}}, FrameOptions{Compress: c.ask})
