@@ -1,0 +1,160 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync"
+
+	"queen/engine"
+	"queen/engine/clock"
+	"queen/engine/enginetest"
+	"queen/engine/vfs"
+)
+
+// machine is a computer with one disk, on which one node lives after another.
+type machine struct {
+	fs    *vfs.Mem
+	clock *clock.Fake
+	seed  uint64
+	node  *engine.Node
+	life  *life
+}
+
+// life is one life of the node: it ends when the disk fails under it, as the process would.
+type life struct {
+	ctx context.Context
+	end context.CancelCauseFunc
+}
+
+// errOver ends a life that was over anyway.
+var errOver = errors.New("the node was stopped")
+
+func openTarget(seed uint64) enginetest.Target {
+	m := &machine{fs: vfs.NewMem(), clock: clock.NewFake(1_700_000_000_000_000), seed: seed}
+	return enginetest.Target{
+		Engine: m.open(), Clock: m.clock, Reopen: m.reopen,
+		Arm:    func(n int) { m.fs.PowerOffAt(int64(n)) },
+		Settle: func(engine.Engine) { m.node.Settle() },
+		Close:  m.close,
+	}
+}
+
+// close ends the last life, in order if it still can.
+func (m *machine) close() {
+	if m.life.ctx.Err() != nil || m.node.Close(m.life.ctx) != nil {
+		m.kill()
+	}
+	m.life.end(errOver)
+}
+
+// kill ends a life for good: what is left of it can write nothing more. A node that lost its disk may never come to the
+// end of Kill.
+func (m *machine) kill() {
+	m.fs.PowerOffAt(1)
+	go m.node.Kill()
+	m.life.end(errOver)
+}
+
+func (m *machine) open() engine.Engine {
+	m.seed++
+	m.life = &life{}
+	m.life.ctx, m.life.end = context.WithCancelCause(context.Background())
+	died, fs := m.life.end, m.fs
+	n, err := engine.OpenLocal(engine.Config{FS: m.fs, Clock: m.clock, Rand: clock.NewFakeRand(m.seed), Dir: "data",
+		SegmentBytes: 1 << 20, PoolReady: 1, CheckpointBytes: 256 << 10,
+		// The process is gone: whoever waits learns nothing, and the goroutine does not go on.
+		Fatal: func(err error) {
+			if !fs.PoweredOff() {
+				panic(err) // nothing but the power may end a life
+			}
+			died(err)
+			runtime.Goexit()
+		}})
+	if err != nil {
+		panic(err) // the list is repeatable by its seed
+	}
+	m.node = n
+	return &mortal{Node: n, life: m.life, fs: fs}
+}
+
+// reopen stops the node, or crashes the machine: what was not flushed is dropped, kept or torn as the seed says.
+func (m *machine) reopen(crash bool) engine.Engine {
+	if crash {
+		m.seed++
+		next := m.fs.Crash(vfs.RandomSubset(m.seed))
+		m.kill()
+		m.fs = next
+		return m.open()
+	}
+	if err := m.node.Close(m.life.ctx); err != nil {
+		panic(err)
+	}
+	m.life.end(errOver)
+	return m.open()
+}
+
+// mortal is a node whose calls end without an answer when its life does.
+type mortal struct {
+	*engine.Node
+	life *life
+	fs   *vfs.Mem
+}
+
+// until ends ctx with the life.
+func (x *mortal) until(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(x.life.ctx, cancel)
+	return ctx, sync.OnceFunc(func() { stop(); cancel() })
+}
+
+// Do implements engine.Engine.
+func (x *mortal) Do(ctx context.Context, c engine.Caller, b engine.Batch) ([]engine.Result, error) {
+	ctx, done := x.until(ctx)
+	defer done()
+	res, err := x.Node.Do(ctx, c, b)
+	return res, x.why(err)
+}
+
+// why adds to an error how the life ended. A call that was answered disarms the power: a crash in the middle of a call
+// strikes that call or none.
+func (x *mortal) why(err error) error {
+	if err == nil {
+		x.fs.PowerOffAt(0)
+		return nil
+	}
+	if cause := context.Cause(x.life.ctx); cause != nil {
+		return errors.Join(err, cause)
+	}
+	return err
+}
+
+// Catalog implements engine.Engine.
+func (x *mortal) Catalog() engine.Catalog { return &mortalCatalog{x.Node.Catalog(), x} }
+
+// mortalCatalog is the same for the calls that change something.
+type mortalCatalog struct {
+	engine.Catalog
+	x *mortal
+}
+
+func (m *mortalCatalog) Configure(ctx context.Context, c engine.Caller, r engine.ConfigureRequest) (engine.QueueInfo, error) {
+	ctx, done := m.x.until(ctx)
+	defer done()
+	info, err := m.Catalog.Configure(ctx, c, r)
+	return info, m.x.why(err)
+}
+
+func (m *mortalCatalog) DeleteQueue(ctx context.Context, c engine.Caller, queue string) (bool, error) {
+	ctx, done := m.x.until(ctx)
+	defer done()
+	existed, err := m.Catalog.DeleteQueue(ctx, c, queue)
+	return existed, m.x.why(err)
+}
+
+func (m *mortalCatalog) Purge(ctx context.Context, c engine.Caller, queue string, group *string) (uint64, error) {
+	ctx, done := m.x.until(ctx)
+	defer done()
+	n, err := m.Catalog.Purge(ctx, c, queue, group)
+	return n, m.x.why(err)
+}
