@@ -24,5 +24,5 @@
 // goroutine at a time (a second one waits). Overlays take writes from the apply goroutine and reads
 // from everywhere.
 //
-// Read first: [Store], [Overlay], [View]. The bytes are described in FORMAT-keyed.md.
+// Read first: [Store], [Overlay], [View]. The bytes are described in engine/format/FORMAT.md, section 8.
 package keyed
