@@ -23,7 +23,8 @@ type scenario struct {
 func newScenario(seed uint64, groups, saves int) *scenario {
 	g := newGenerator(seed, groups, 2500, 8)
 	sc := &scenario{o: testOptions(nil)}
-	sc.o.SegmentBytes, sc.o.SaverBytes, sc.o.TailBytes, sc.o.BeaconEvery = 96<<10, 4096, 16<<10, time.Nanosecond
+	sc.o.SegmentBytes, sc.o.ExtentBytes, sc.o.SaverBytes = 96<<10, 8<<10, 2048
+	sc.o.TailBytes, sc.o.BeaconEvery = 16<<10, time.Nanosecond
 	for range saves {
 		sc.saves = append(sc.saves, g.next())
 	}

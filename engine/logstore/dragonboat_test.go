@@ -64,7 +64,7 @@ func (x *raftTrace) must(err error) {
 func TestRaftTrace(t *testing.T) {
 	x := &raftTrace{t: t, r: rand.New(rand.NewPCG(77, 1)), fs: vfs.NewMem(), models: map[raftio.NodeInfo]*raftModel{}}
 	x.o = testOptions(x.fs)
-	x.o.SaverBytes, x.o.BeaconEvery = 4096, time.Nanosecond
+	x.o.ExtentBytes, x.o.SaverBytes, x.o.BeaconEvery = 8<<10, 2048, time.Nanosecond
 	x.db = &testLogDB{s: mustOpen(t, x.o)}
 	for x.step = range *raftSteps {
 		info := raftio.GetNodeInfo(uint64(1+x.r.IntN(3)), 5)

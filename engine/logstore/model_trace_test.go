@@ -14,7 +14,7 @@ var traceSteps = flag.Int("trace-steps", 4000, "steps of the random trace agains
 func TestTraceAgainstModel(t *testing.T) {
 	fs := vfs.NewMem()
 	o := testOptions(fs)
-	o.SaverBytes = 4096
+	o.ExtentBytes, o.SaverBytes = 8<<10, 2048
 	s := mustOpen(t, o)
 	g := newGenerator(3, 3, 3000, 8)
 	for i := range *traceSteps {

@@ -26,8 +26,8 @@ type Options struct {
 	// ExtentBytes bounds one write; default the smaller of 8 MiB and a quarter of the segment. Under 1 MiB and 8 KiB it also
 	// bounds entries, since fragments have 1 MiB.
 	ExtentBytes int
-	// SaverBytes bounds what one caller of Append gets into one extent, a single record apart; default the smaller of 1 MiB and
-	// half an extent.
+	// SaverBytes bounds what one caller of Append gets into an extent in one turn, a single record apart; the others have theirs
+	// before it gets more. Default the smaller of 1 MiB and half an extent.
 	SaverBytes int
 	// PoolReady is how many segment files are kept written and ready; default 4. PoolReserve more are kept for appends after
 	// PoolLow; default 2.

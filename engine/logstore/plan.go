@@ -88,14 +88,25 @@ func (w *writer) lane(key replicaKey) *lane {
 	return l
 }
 
-// planExtent fills the plan from the active savers, one turn each. What does not fit stays for the next extent; if a piece does
-// not fit into the segment, only records that are begun are continued, until the segment can be sealed.
+// planExtent fills the plan from the active savers in turns, until it is full or nothing waits. What does not fit stays for the
+// next extent; if a piece does not fit into the segment, only records that are begun are continued, until it can be sealed.
 func (w *writer) planExtent() {
 	w.plan.reset()
 	if w.seg.extents == 0 {
 		w.planRepeats()
 	}
 	w.plan.repeats, w.plan.repeatEnd = len(w.plan.items), w.plan.end
+	for before := -1; before < len(w.plan.items) && len(w.active) > 0; {
+		before = len(w.plan.items)
+		w.planTurn()
+	}
+	if !w.plan.empty() {
+		w.planCommits()
+	}
+}
+
+// planTurn gives every saver its share. Those that got something and want more go behind those that got nothing.
+func (w *writer) planTurn() {
 	var later []*saver
 	rest := w.active[:0]
 	for _, v := range w.active {
@@ -113,10 +124,8 @@ func (w *writer) planExtent() {
 			rest = append(rest, v)
 		}
 	}
+	clear(w.active[len(rest):])
 	w.active = append(rest, later...)
-	if !w.plan.empty() {
-		w.planCommits()
-	}
 }
 
 // planRepeats puts what the newest segment must know of every replica into its first extent.
@@ -161,7 +170,7 @@ func (p *plan) removes(key replicaKey) bool {
 	return false
 }
 
-// serve plans the saver's next pieces, up to its share of the extent.
+// serve plans the saver's next pieces, up to its share of a turn.
 func (w *writer) serve(v *saver) error {
 	if !w.isTurn(v) || w.rollPending && v.rest == 0 {
 		return nil

@@ -74,7 +74,7 @@ func (r *replica) raftLast() format.Index {
 	return 0
 }
 
-// accepts returns the lowest index that may be overwritten, and the one that continues the log; 0, 0 if any entry may open it.
+// accepts returns the lowest index that may be written, and the one that continues the log; 0, 0 if any entry may open it.
 func (r *replica) accepts() (first, next format.Index) {
 	if s := r.snapshotAhead(); s != 0 {
 		return s + 1, s + 1

@@ -139,7 +139,9 @@ func newLane(key replicaKey, r *replica) *lane {
 	l := &lane{key: key}
 	if r != nil {
 		l.state, l.commit = r.state, r.savedCommit
-		l.first, l.next = r.accepts()
+		if l.first, l.next = r.accepts(); l.next != 0 {
+			l.first = max(l.first, r.floor+1, r.commit+1) // raft never overwrites what is committed
+		}
 	}
 	return l
 }

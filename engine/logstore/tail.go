@@ -14,7 +14,7 @@ import (
 // INVARIANT: a buffer goes back to the pool only when it was evicted and no reader holds it (TestTailBuffersAreNotReused).
 type tail struct {
 	limit int64
-	pools []*vfs.BufferPool // by power of two from one block up
+	pools []*vfs.BufferPool // by class of size
 
 	mu struct {
 		sync.Mutex
@@ -31,8 +31,9 @@ type tailExtent struct {
 
 func newTail(limit int64, extentBytes int) *tail {
 	t := &tail{limit: max(0, limit)}
-	for size := vfs.BlockSize; ; size *= 2 {
-		// One spare buffer per large class, more of the small ones: what is kept idle stays below two extents or so.
+	for class := 0; ; class++ {
+		size := classBytes(class)
+		// One spare buffer per large class, more of the small ones: what is kept idle stays below a few extents.
 		keep := max(1, min(64, extentBytes/size/4))
 		t.pools = append(t.pools, vfs.NewBufferPool(size, keep))
 		if size >= extentBytes {
@@ -41,9 +42,28 @@ func newTail(limit int64, extentBytes int) *tail {
 	}
 }
 
+// Buffers come in classes, four to a doubling from four blocks up, so that at most a fifth of one is unused.
+func classBytes(class int) int {
+	if class < 4 {
+		return (class + 1) * vfs.BlockSize
+	}
+	return (4 + class%4 + 1) << (class/4 - 1) * vfs.BlockSize
+}
+
+// classOf is the smallest class of at least n bytes.
+func classOf(n int) int {
+	blocks := max(1, (n+vfs.BlockSize-1)/vfs.BlockSize)
+	if blocks <= 4 {
+		return blocks - 1
+	}
+	double := bits.Len(uint(blocks-1)) - 3 // blocks lie in (4 << double, 8 << double]
+	quarter := (blocks - 1) >> double      // 4 to 7
+	return 4*(double+1) + quarter - 4
+}
+
 // buffer returns an aligned buffer of n bytes (a multiple of the block size) with undefined content.
 func (t *tail) buffer(n int) []byte {
-	class := bits.Len(uint((n - 1) / vfs.BlockSize))
+	class := classOf(n)
 	if class >= len(t.pools) {
 		return vfs.AlignedBuffer(n)
 	}
@@ -51,7 +71,7 @@ func (t *tail) buffer(n int) []byte {
 }
 
 func (t *tail) recycle(buf []byte) {
-	class := bits.Len(uint((cap(buf) - 1) / vfs.BlockSize))
+	class := classOf(cap(buf))
 	if class < len(t.pools) && t.pools[class].Size() == cap(buf) {
 		t.pools[class].Put(buf[:cap(buf)])
 	}
