@@ -13,10 +13,12 @@ type place struct {
 	pos uint32
 }
 
-// apply takes one durable record into the index. body may be cut short behind its covered bytes. It returns the position of the
-// entry that is complete with this record, if one is. s.mu is held, or the store is not yet open.
+// apply takes one durable record into the index. body may be cut short behind its covered bytes. It
+// returns the position of the entry that is complete with this record, if one is. s.mu is held, or the
+// store is not yet open.
 //
-// An error says that the record contradicts itself or the log before it. What the writer plans can not; what a disk holds can.
+// An error says that the record contradicts itself or the log before it. What the writer plans can not;
+// what a disk holds can.
 func (s *Store) apply(at place, head *format.RecordHead, body []byte) (EntryPos, error) {
 	key := replicaKey{head.Group, head.Replica}
 	if head.Kind == format.RecordRemoved {
@@ -115,8 +117,8 @@ type logGap struct {
 	at            place
 }
 
-// continues checks that an entry leaves no gap behind what the replica holds. While loading a gap is taken down: reclaimed
-// segments leave them below the floor, which is known only at the end (checkGaps).
+// continues checks that an entry leaves no gap behind what the replica holds. While loading a gap is taken
+// down: reclaimed segments leave them below the floor, which is known only at the end (checkGaps).
 func (s *Store) continues(at place, r *replica, i format.Index) error {
 	_, next := r.accepts()
 	if next == 0 || i <= next {
@@ -148,7 +150,8 @@ func (s *Store) putEntry(at place, r *replica, head *format.RecordHead) (EntryPo
 		return EntryPos{}, err
 	}
 	ref := entryRef{
-		term: head.Term, pos: EntryPos{at.g.seq(), at.pos}, length: head.Length - uint32(prefix), typ: entryType(head.Flags),
+		term: head.Term, typ: entryType(head.Flags),
+		pos: EntryPos{at.g.seq(), at.pos}, length: head.Length - uint32(prefix),
 	}
 	s.cut(at, r, head.Index)
 	r.put(at.g, head.Index, ref)
@@ -159,9 +162,9 @@ func (s *Store) putEntry(at place, r *replica, head *format.RecordHead) (EntryPo
 // entryType is the raft type in the flags of an entry record.
 func entryType(flags uint8) format.EntryType { return format.EntryType(flags & 3) }
 
-// putFragment collects the pieces of a large record. The first piece of an entry cuts the log already: an overwrite that a crash
-// interrupts must not leave the old suffix behind the new prefix. Pieces that do not continue what was begun are the rest of a
-// record that a crash cut short; that record does not exist.
+// putFragment collects the pieces of a large record. The first piece of an entry cuts the log already: an
+// overwrite that a crash interrupts must not leave the old suffix behind the new prefix. Pieces that do
+// not continue what was begun are the rest of a record that a crash cut short; that record does not exist.
 func (s *Store) putFragment(at place, r *replica, head *format.RecordHead, body []byte) (EntryPos, error) {
 	f, data, err := format.ParseFragment(head, body)
 	if err != nil {
@@ -203,7 +206,8 @@ func (s *Store) putFragment(at place, r *replica, head *format.RecordHead, body 
 
 // outcomeLast reads the end of the range from the start of an outcome's body.
 func outcomeLast(first format.Index, start []byte) (format.Index, error) {
-	h := format.RecordHead{Kind: format.RecordOutcome, Index: first, Length: uint32(len(start)), Covered: uint32(len(start))}
+	n := uint32(len(start))
+	h := format.RecordHead{Kind: format.RecordOutcome, Index: first, Length: n, Covered: n}
 	o, err := format.ParseOutcome(&h, start)
 	return o.Last, err
 }

@@ -13,8 +13,9 @@ import (
 
 var failBeacon = invariants.Register("logstore.beacon.written")
 
-// The beacon is a small ring of 4 KiB slots that says how far the log was durable. It is written without a flush, after the fact,
-// and may be lost or late; but what it says is true, so an extent it counts that can not be read is rot, not a torn write.
+// The beacon is a small ring of 4 KiB slots that says how far the log was durable. It is written without a
+// flush, after the fact, and may be lost or late; but what it says is true, so an extent it counts that
+// can not be read is rot, not a torn write.
 
 // readBeacon returns the newest slot that is whole; the zero beacon if there is none.
 func readBeacon(fsys vfs.FS, dir string) (newest format.Beacon, err error) {

@@ -9,7 +9,8 @@ import (
 	"queen/engine/vfs"
 )
 
-// BenchmarkAppend compares a save with the floor: the same bytes in one raw write with its flush, into a file written before.
+// BenchmarkAppend compares a save with the floor: the same bytes in one raw write with its flush, into a
+// file written before.
 func BenchmarkAppend(b *testing.B) {
 	for _, size := range []int{4 << 10, 64 << 10, 1 << 20, 4 << 20} {
 		b.Run(fmt.Sprintf("floor/%dKiB", size>>10), func(b *testing.B) { benchFloor(b, size) })

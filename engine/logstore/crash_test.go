@@ -12,14 +12,15 @@ import (
 
 var crashSaves = flag.Int("crash-saves", 45, "saves of the crash scenarios")
 
-// scenario is a list of saves that is done in the same way again and again, each time with a failure somewhere else.
+// scenario is a list of saves that is done in the same way again and again, each time with a failure
+// somewhere else.
 type scenario struct {
 	saves []*Save
 	o     Options
 }
 
-// newScenario makes legal saves for groups replicas. Saves are larger than what a saver gets into one extent, so that many span
-// several; segments are small, so that overwrites cross seals.
+// newScenario makes legal saves for groups replicas. Saves are larger than what a saver gets into one
+// extent, so that many span several; segments are small, so that overwrites cross seals.
 func newScenario(seed uint64, groups, saves int) *scenario {
 	g := newGenerator(seed, groups, 2500, 8)
 	sc := &scenario{o: testOptions(nil)}
@@ -31,7 +32,8 @@ func newScenario(seed uint64, groups, saves int) *scenario {
 	return sc
 }
 
-// run appends the saves to a store over fs, with a clean stop in the middle, and returns how many were acknowledged.
+// run appends the saves to a store over fs, with a clean stop in the middle, and returns how many were
+// acknowledged.
 func (sc *scenario) run(fs vfs.FS) (acked int, err error) {
 	o := sc.o
 	o.FS = fs
@@ -71,7 +73,8 @@ func reclaimOldest(s *Store) error {
 	return nil
 }
 
-// legal returns the models a crash may leave: everything acknowledged, and any prefix of the records of the save in flight.
+// legal returns the models a crash may leave: everything acknowledged, and any prefix of the records of
+// the save in flight.
 func (sc *scenario) legal(acked int) []*model {
 	m := newModel()
 	for _, v := range sc.saves[:acked] {
@@ -134,8 +137,9 @@ func (sc *scenario) check(fs *vfs.Mem, acked int) error {
 	return nil
 }
 
-// TestCrashAtEveryOperation cuts the power at every write, flush, rename and directory flush of a scenario with two groups,
-// overwrites across seals, saves of several extents, a clean stop and reclaim, and opens what the disk may hold.
+// TestCrashAtEveryOperation cuts the power at every write, flush, rename and directory flush of a scenario
+// with two groups, overwrites across seals, saves of several extents, a clean stop and reclaim, and opens
+// what the disk may hold.
 func TestCrashAtEveryOperation(t *testing.T) {
 	sc := newScenario(11, 2, *crashSaves)
 	for n := int64(1); ; n++ {
@@ -157,7 +161,8 @@ func TestCrashAtEveryOperation(t *testing.T) {
 	}
 }
 
-// TestReloadAtEveryWrite opens the directory of a living store after every save: two groups, overwrites across seals.
+// TestReloadAtEveryWrite opens the directory of a living store after every save: two groups, overwrites
+// across seals.
 func TestReloadAtEveryWrite(t *testing.T) {
 	sc := newScenario(5, 2, 4**crashSaves)
 	fs := vfs.NewMem()
@@ -190,8 +195,8 @@ func TestReloadAtEveryWrite(t *testing.T) {
 	}
 }
 
-// TestErrorAtEveryCall fails every mutating call of a scenario once and lets later ones succeed: what was acknowledged stays, the
-// store that failed stays failed, and nothing is tried again.
+// TestErrorAtEveryCall fails every mutating call of a scenario once and lets later ones succeed: what was
+// acknowledged stays, the store that failed stays failed, and nothing is tried again.
 func TestErrorAtEveryCall(t *testing.T) {
 	sc := newScenario(23, 2, *crashSaves)
 	injected := errors.New("injected")

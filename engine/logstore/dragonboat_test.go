@@ -41,7 +41,8 @@ type raftModel struct {
 
 func (m *raftModel) last() uint64 { return m.first + uint64(len(m.entries)) - 1 }
 
-// raftTrace makes legal calls of the library's log interface on a few replicas and compares every answer with the models.
+// raftTrace makes legal calls of the library's log interface on a few replicas and compares every answer
+// with the models.
 type raftTrace struct {
 	t      *testing.T
 	r      *rand.Rand
@@ -59,8 +60,8 @@ func (x *raftTrace) must(err error) {
 	}
 }
 
-// TestRaftTrace: append, overwrite, commit-only, vote, streamed install with and without entries behind it, dummy snapshot,
-// remove and compact, removed replicas, imported snapshots, clean stops and crashes.
+// TestRaftTrace: append, overwrite, commit-only, vote, streamed install with and without entries behind
+// it, dummy snapshot, remove and compact, removed replicas, imported snapshots, clean stops and crashes.
 func TestRaftTrace(t *testing.T) {
 	x := &raftTrace{t: t, r: rand.New(rand.NewPCG(77, 1)), fs: vfs.NewMem(), models: map[raftio.NodeInfo]*raftModel{}}
 	x.o = testOptions(x.fs)
@@ -287,7 +288,8 @@ func (x *raftTrace) restart() {
 	_ = reclaimOldest(x.db.s)
 }
 
-// countingSM is an on-disk state machine whose state is the store's own log, as in the product: Open returns how far it goes.
+// countingSM is an on-disk state machine whose state is the store's own log, as in the product: Open
+// returns how far it goes.
 type countingSM struct {
 	s       *Store
 	applied uint64
@@ -320,9 +322,10 @@ func (c *countingSM) RecoverFromSnapshot(io.Reader, <-chan struct{}) error {
 	return errors.New("no image is streamed here")
 }
 
-// TestBootstrapOfASingleNodesLog proves the way from a single node to a cluster: one extent is appended to the log that the single
-// node wrote (bootstrap record, term 2 with its vote, a dummy snapshot at the last entry), no entry is rewritten, and the
-// replication library starts on it, leads, commits behind it, and restarts.
+// TestBootstrapOfASingleNodesLog proves the way from a single node to a cluster: one extent is appended to
+// the log that the single node wrote (bootstrap record, term 2 with its vote, a dummy snapshot at the last
+// entry), no entry is rewritten, and the replication library starts on it, leads, commits behind it, and
+// restarts.
 func TestBootstrapOfASingleNodesLog(t *testing.T) {
 	for _, back := range []format.Index{0, 3} {
 		t.Run(fmt.Sprintf("snapshot %d before the end", back), func(t *testing.T) { bootstrapLog(t, back) })

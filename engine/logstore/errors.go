@@ -25,8 +25,9 @@ var (
 	ErrRange = errors.New("logstore: read beyond the entry")
 )
 
-// CorruptionError says that bytes which were durable are not what was written: rot, a lost or misplaced write, a file that was
-// exchanged or removed. It is never the sign of a torn write. The store serves nothing from there.
+// CorruptionError says that bytes which were durable are not what was written: rot, a lost or misplaced
+// write, a file that was exchanged or removed. It is never the sign of a torn write. The store serves
+// nothing from there.
 type CorruptionError struct {
 	File string
 	Pos  int64

@@ -6,9 +6,11 @@ import (
 	"strings"
 )
 
-// Names in the log directory (those of segments are format.SegmentID's). The number is decimal, at least ten digits, so that a listing is in order.
+// Names in the log directory (those of segments are format.SegmentID's). The number is decimal, at least
+// ten digits, so that a listing is in order.
 const (
 	segmentPrefix = "seg-"
+	bulkPrefix    = "blk-"
 	poolPrefix    = "pool-"
 	dataSuffix    = ".dat"
 	tmpSuffix     = ".tmp"

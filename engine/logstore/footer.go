@@ -9,8 +9,8 @@ import (
 	"queen/engine/vfs"
 )
 
-// encodeFooter returns the blocks that end a segment. Where entries are is taken from the index: a segment that is written is
-// never index-closed, so all its entries are in there.
+// encodeFooter returns the blocks that end a segment. Where entries are is taken from the index: a segment
+// that is written is never index-closed, so all its entries are in there.
 func (s *Store) encodeFooter(g *segment) []byte {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -21,7 +21,8 @@ func (s *Store) encodeFooter(g *segment) []byte {
 	for _, key := range slices.SortedFunc(maps.Keys(g.groups), compareKeys) {
 		in := g.groups[key]
 		group := format.FooterGroup{
-			Group: key.group, Replica: key.replica, Cut: in.cut, Outcomes: in.outcomes, FirstSlot: uint32(len(f.Positions)),
+			Group: key.group, Replica: key.replica, Cut: in.cut, Outcomes: in.outcomes,
+			FirstSlot: uint32(len(f.Positions)),
 		}
 		r := s.replicas[key]
 		for _, e := range in.entries {
@@ -42,8 +43,8 @@ func (s *Store) encodeFooter(g *segment) []byte {
 	return out
 }
 
-// readFooter reads the footer of a segment. No trailer and no error means that there is none of this life of the file; a trailer
-// with a *CorruptionError that the rest does not fit it.
+// readFooter reads the footer of a segment. No trailer and no error means that there is none of this life
+// of the file; a trailer with a *CorruptionError that the rest does not fit it.
 func readFooter(f vfs.File, head *format.SegmentHead) (*format.FooterTrailer, []format.FooterGroup, error) {
 	block := make([]byte, format.BlockSize)
 	size := int64(head.Size)

@@ -8,11 +8,12 @@ import (
 	"queen/engine/invariants"
 )
 
-// judgeEnd decides what the first extent that does not verify means: the end of the log, a torn write, or rot.
+// judgeEnd decides what the first extent that does not verify means: the end of the log, a torn write, or
+// rot.
 //
-// INVARIANT: an extent is dropped only if nothing proves that it was durable. One extent is outstanding at a time, so a bad one with
-// a good one behind it was durable; so was one that the beacon counts, and all before a footer. Everything else was never
-// acknowledged (TestTornExtent, TestRot).
+// INVARIANT: an extent is dropped only if nothing proves that it was durable. One extent is outstanding at
+// a time, so a bad one with a good one behind it was durable; so was one that the beacon counts, and all
+// before a footer. Everything else was never acknowledged (TestTornExtent, TestRot).
 func (l *loader) judgeEnd(g *segment, k *walker, h *format.ExtentHead, why error) error {
 	if isReadError(why) {
 		return corrupt(g.name, k.pos, "%w", why)
@@ -68,7 +69,8 @@ func (l *loader) checkGaps() error {
 	for _, gap := range l.s.gaps {
 		r := l.s.replicas[gap.key]
 		if r != nil && gap.before > gap.after+1 && r.floor < gap.before-1 {
-			return corrupt(gap.at.g.name, int64(gap.at.pos), "group %d replica %d: entry %d follows %d, the floor is %d",
+			return corrupt(gap.at.g.name, int64(gap.at.pos),
+				"group %d replica %d: entry %d follows %d, the floor is %d",
 				r.group, r.replica, gap.before, gap.after, r.floor)
 		}
 	}
@@ -115,6 +117,11 @@ func (l *loader) begin() error {
 		}
 	}
 	invariants.Failpoint(failOpenFlushed)
+	for _, name := range l.leftovers {
+		if err := s.opts.FS.Remove(path.Join(s.opts.Dir, name)); err != nil {
+			return fmt.Errorf("logstore: leftover: %w", err)
+		}
+	}
 	if err := s.pool.adopt(l.pool); err != nil {
 		return fmt.Errorf("logstore: pool: %w", err)
 	}

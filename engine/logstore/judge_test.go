@@ -12,7 +12,8 @@ import (
 	"queen/engine/vfs"
 )
 
-// tailCase is a crashed log of a few extents in one segment, the model after each of them, and where each begins.
+// tailCase is a crashed log of a few extents in one segment, the model after each of them, and where each
+// begins.
 type tailCase struct {
 	o      Options
 	fs     *vfs.Mem
@@ -43,7 +44,8 @@ func newTailCase(t *testing.T, extents int) *tailCase {
 	return c
 }
 
-// settle returns when the writer is done with everything before, the beacon included: it asks for what must be refused.
+// settle returns when the writer is done with everything before, the beacon included: it asks for what
+// must be refused.
 func settle(t testing.TB, s *Store) {
 	t.Helper()
 	if err := s.Append(&Save{Group: 63, Replica: 1, Entries: []Entry{entry(1, 1, nil)}, Snapshot: &format.Snapshot{
@@ -58,8 +60,8 @@ func (c *tailCase) open(fs *vfs.Mem) (*Store, error) {
 	return Open(o)
 }
 
-// TestBadExtentBeforeAGoodOne damages extents of the segment that was being written, with the beacon lost: only the last one may
-// be taken for a torn write, the others are rot; nothing is truncated.
+// TestBadExtentBeforeAGoodOne damages extents of the segment that was being written, with the beacon lost:
+// only the last one may be taken for a torn write, the others are rot; nothing is truncated.
 func TestBadExtentBeforeAGoodOne(t *testing.T) {
 	c := newTailCase(t, 6)
 	for i, start := range c.starts {
@@ -123,8 +125,8 @@ func TestProven(t *testing.T) {
 	}
 }
 
-// TestStaleExtent puts an extent that was written once at this very place, and dropped, back under a log that went another way:
-// number, nonce and predecessor are right, and only the chain tells.
+// TestStaleExtent puts an extent that was written once at this very place, and dropped, back under a log
+// that went another way: number, nonce and predecessor are right, and only the chain tells.
 func TestStaleExtent(t *testing.T) {
 	c := newTailCase(t, 2)
 	branch := func(seed uint64) *vfs.Mem {
@@ -156,8 +158,8 @@ func TestStaleExtent(t *testing.T) {
 	}
 }
 
-// TestForgedExtentInPayload tears an extent whose payload holds the image of a later extent: a producer that knows the format can
-// not make the node take a torn write for rot, since it does not know the nonce.
+// TestForgedExtentInPayload tears an extent whose payload holds the image of a later extent: a producer
+// that knows the format can not make the node take a torn write for rot, since it does not know the nonce.
 func TestForgedExtentInPayload(t *testing.T) {
 	fs := vfs.NewMem()
 	o := testOptions(fs)
@@ -196,8 +198,8 @@ func TestForgedExtentInPayload(t *testing.T) {
 	}
 }
 
-// TestTailIsFlushedBeforeItIsServed lets the process die between an extent's write and its flush: the next process sees the
-// extent, and what it shows must survive a power cut that follows at once.
+// TestTailIsFlushedBeforeItIsServed lets the process die between an extent's write and its flush: the next
+// process sees the extent, and what it shows must survive a power cut that follows at once.
 func TestTailIsFlushedBeforeItIsServed(t *testing.T) {
 	c := newTailCase(t, 2)
 	fs := c.fs

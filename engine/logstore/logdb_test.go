@@ -13,8 +13,8 @@ import (
 	"queen/engine/format"
 )
 
-// testLogDB puts the replication library's log interface onto a store, for tests: the trace against a model, and a node of the
-// library on a directory that a single node wrote.
+// testLogDB puts the replication library's log interface onto a store, for tests: the trace against a
+// model, and a node of the library on a directory that a single node wrote.
 type testLogDB struct {
 	s    *Store
 	keep bool // Close leaves the store open

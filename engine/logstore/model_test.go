@@ -11,8 +11,8 @@ import (
 	"queen/engine/format"
 )
 
-// model is what a store must hold: a few lines of slices and maps, without files. It is changed in steps, one per record, so that
-// every state a crash may leave is one of its states.
+// model is what a store must hold: a few lines of slices and maps, without files. It is changed in steps,
+// one per record, so that every state a crash may leave is one of its states.
 type model struct {
 	replicas map[replicaKey]*modelReplica
 }
@@ -132,8 +132,8 @@ func (m *model) apply(v *Save) {
 	}
 }
 
-// differs compares a store with the model; empty if they agree. After a crash the commit index may be older, back to the durable
-// one.
+// differs compares a store with the model; empty if they agree. After a crash the commit index may be
+// older, back to the durable one.
 func (m *model) differs(s *Store, crashed bool) string {
 	states := s.Replicas()
 	byKey := map[replicaKey]ReplicaState{}

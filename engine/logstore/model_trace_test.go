@@ -9,8 +9,8 @@ import (
 
 var traceSteps = flag.Int("trace-steps", 4000, "steps of the random trace against the model")
 
-// TestTraceAgainstModel does random legal saves on a few replicas, closes and reopens the store now and then, and compares
-// everything with the model.
+// TestTraceAgainstModel does random legal saves on a few replicas, closes and reopens the store now and
+// then, and compares everything with the model.
 func TestTraceAgainstModel(t *testing.T) {
 	fs := vfs.NewMem()
 	o := testOptions(fs)

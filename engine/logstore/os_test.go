@@ -9,8 +9,8 @@ import (
 	"queen/engine/vfs"
 )
 
-// TestOnDisk runs the store on the machine's file system with its goroutines: several groups append at once, the pool fills in
-// the background, and everything is there after a clean stop.
+// TestOnDisk runs the store on the machine's file system with its goroutines: several groups append at
+// once, the pool fills in the background, and everything is there after a clean stop.
 func TestOnDisk(t *testing.T) {
 	o := Options{
 		FS: vfs.NewOS(vfs.OSOptions{}), Dir: t.TempDir(), SegmentBytes: 4 << 20, PoolReady: 1, PoolReserve: 1, TailBytes: 1 << 20,

@@ -5,8 +5,8 @@ import (
 	"queen/engine/vfs"
 )
 
-// plan is the content of the next extent: which records, in which order. It takes round-robin from the waiting savers, and
-// nothing is encoded before it is complete, so that the buffer has the right size.
+// plan is the content of the next extent: which records, in which order. It takes round-robin from the
+// waiting savers, and nothing is encoded before it is complete, so that the buffer has the right size.
 type plan struct {
 	items []item
 	end   int // where the next record goes, from the extent's start
@@ -88,8 +88,9 @@ func (w *writer) lane(key replicaKey) *lane {
 	return l
 }
 
-// planExtent fills the plan from the active savers in turns, until it is full or nothing waits. What does not fit stays for the
-// next extent; if a piece does not fit into the segment, only records that are begun are continued, until it can be sealed.
+// planExtent fills the plan from the active savers in turns, until it is full or nothing waits. What does
+// not fit stays for the next extent; if a piece does not fit into the segment, only records that are begun
+// are continued, until it can be sealed.
 func (w *writer) planExtent() {
 	w.plan.reset()
 	if w.seg.extents == 0 {
@@ -105,7 +106,8 @@ func (w *writer) planExtent() {
 	}
 }
 
-// planTurn gives every saver its share. Those that got something and want more go behind those that got nothing.
+// planTurn gives every saver its share. Those that got something and want more go behind those that got
+// nothing.
 func (w *writer) planTurn() {
 	var later []*saver
 	rest := w.active[:0]
@@ -225,10 +227,11 @@ func (w *writer) fitsExtent(pc *piece) bool {
 	return w.plan.after(pc.size)-w.plan.repeatEnd+format.ExtentHeadSize <= w.s.opts.ExtentBytes
 }
 
-// fitsSegment reports whether the extent with this piece, the rest of every record that is begun, and the footer fit.
+// fitsSegment reports whether the extent with this piece, the rest of every record that is begun, and the
+// footer fit.
 //
-// INVARIANT: a record in fragments lies in one segment: a first fragment is planned only if all of them fit, and nothing else is
-// planned that would take their room (TestFragmentsStayInOneSegment).
+// INVARIANT: a record in fragments lies in one segment: a first fragment is planned only if all of them
+// fit, and nothing else is planned that would take their room (TestFragmentsStayInOneSegment).
 func (w *writer) fitsSegment(v *saver, pc *piece) bool {
 	rest := w.begun - v.rest + w.restAfter(v, pc)
 	end := w.seg.used + vfs.RoundUp(int64(w.plan.after(pc.size)+hardStateSize*len(w.s.replicas))) + rest
@@ -237,8 +240,8 @@ func (w *writer) fitsSegment(v *saver, pc *piece) bool {
 	return end+commits+w.footerRoom() <= w.seg.size()
 }
 
-// footerRoom is what the segment's footer takes at most with the plan and one record more. Each of them may add an entry or open
-// a range.
+// footerRoom is what the segment's footer takes at most with the plan and one record more. Each of them
+// may add an entry or open a range.
 func (w *writer) footerRoom() int64 {
 	more := len(w.plan.items) + 1
 	ranges := more
@@ -288,7 +291,8 @@ func (w *writer) take(v *saver, pc *piece) {
 	case pieceEntry:
 		e := &s.Entries[pc.at]
 		rec := format.EntryRecord{
-			Group: s.Group, Replica: s.Replica, Index: e.Index, Term: e.Term, Type: e.Type, Proposal: e.proposal(), Bytes: e.Data,
+			Group: s.Group, Replica: s.Replica, Index: e.Index, Term: e.Term, Type: e.Type,
+			Proposal: e.proposal(), Bytes: e.Data,
 		}
 		var scratch *[proposalBytes]byte
 		if e.prefixBytes() > 0 {
@@ -314,7 +318,8 @@ func (w *writer) take(v *saver, pc *piece) {
 	v.next++
 }
 
-// isTurn reports that every earlier saver of the same replicas is planned: a replica's records keep their order.
+// isTurn reports that every earlier saver of the same replicas is planned: a replica's records keep their
+// order.
 func (w *writer) isTurn(v *saver) bool {
 	for _, s := range v.saves {
 		if q := w.order[s.key()]; len(q) > 0 && q[0] != v {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"strings"
 	"sync"
 	"time"
 
@@ -25,11 +26,11 @@ var (
 
 // pool keeps segment files that are written already, so that an append never waits for space.
 //
-// INVARIANT: a file is ready only when all its bytes were written and synced, and its name too: overwriting it allocates nothing
-// (TestPoolFilesAreWholeAndSynced).
+// INVARIANT: a file is ready only when all its bytes were written and synced, and its name too:
+// overwriting it allocates nothing (TestPoolFilesAreWholeAndSynced).
 //
-// What a ready file holds does not matter: zeroes, or the extents of the segment it once was. A reader tells those from new ones
-// by segment number and chain.
+// What a ready file holds does not matter: zeroes, or the extents of the segment it once was. A reader
+// tells those from new ones by segment number and chain.
 type pool struct {
 	fs      vfs.FS
 	dir     string
@@ -72,7 +73,7 @@ func newPool(o Options) *pool {
 // adopt takes over the files a previous run left. Half-made ones and those of another size are removed.
 func (p *pool) adopt(names []string) error {
 	for _, name := range names {
-		n, ok := parseNumbered(name, poolPrefix)
+		n, ok := parseNumbered(strings.TrimSuffix(name, tmpSuffix), poolPrefix)
 		if !ok {
 			continue
 		}
@@ -81,7 +82,7 @@ func (p *pool) adopt(names []string) error {
 		if err != nil {
 			return err
 		}
-		if info.Size == p.size && len(p.mu.ready) < p.want {
+		if info.Size == p.size && !strings.HasSuffix(name, tmpSuffix) && len(p.mu.ready) < p.want {
 			p.mu.ready = append(p.mu.ready, name)
 			continue
 		}
@@ -158,7 +159,8 @@ func (p *pool) makeOne() error {
 	p.mu.Unlock()
 	full := path.Join(p.dir, name)
 	if err := p.writeZeroes(full + tmpSuffix); err != nil {
-		// The space of a half-made file is wanted elsewhere; what can not be removed now is removed at the next open.
+		// The space of a half-made file is wanted elsewhere; what can not be removed now is removed at the
+		// next open.
 		return errors.Join(err, p.fs.Remove(full+tmpSuffix))
 	}
 	invariants.Failpoint(failPoolZeroed)
@@ -224,9 +226,10 @@ func (p *pool) readyCount() int {
 	return len(p.mu.ready)
 }
 
-// take turns a ready file into a segment and opens it for writing. Block 0 is durable before the name, so that a segment that
-// exists always says which one it is; the name is durable when take returns. It waits while there is no file: a full disk is
-// waited out, never an error. It returns ErrClosed when the pool closes meanwhile.
+// take turns a ready file into a segment and opens it for writing. Block 0 is durable before the name, so
+// that a segment that exists always says which one it is; the name is durable when take returns. It waits
+// while there is no file: a full disk is waited out, never an error. It returns ErrClosed when the pool
+// closes meanwhile.
 func (p *pool) take(head *format.SegmentHead) (vfs.File, error) {
 	ready, err := p.takeReady()
 	if err != nil {
@@ -278,8 +281,8 @@ func (p *pool) takeReady() (string, error) {
 	return name, nil
 }
 
-// recycle gives the file of a reclaimed segment to the pool, or removes it when the pool is full. The name is gone durably when
-// it returns.
+// recycle gives the file of a reclaimed segment to the pool, or removes it when the pool is full. The name
+// is gone durably when it returns.
 func (p *pool) recycle(name string) error {
 	full := path.Join(p.dir, name)
 	info, err := p.fs.Stat(full)

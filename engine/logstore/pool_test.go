@@ -15,8 +15,8 @@ import (
 	"queen/engine/vfs"
 )
 
-// TestPoolFilesAreWholeAndSynced cuts the power at every call of a first open: a file with a pool name has its size, whatever was
-// lost.
+// TestPoolFilesAreWholeAndSynced cuts the power at every call of a first open: a file with a pool name has
+// its size, whatever was lost.
 func TestPoolFilesAreWholeAndSynced(t *testing.T) {
 	for n := int64(1); ; n++ {
 		mem := vfs.NewMem()
@@ -55,8 +55,8 @@ func TestPoolFilesAreWholeAndSynced(t *testing.T) {
 	}
 }
 
-// TestFullDisk fills the disk: appends go on from the pool and its reserve without meeting it, PoolLow says so, an append that
-// finds the pool empty waits and goes on when there is space again.
+// TestFullDisk fills the disk: appends go on from the pool and its reserve without meeting it, PoolLow
+// says so, an append that finds the pool empty waits and goes on when there is space again.
 func TestFullDisk(t *testing.T) {
 	mem := vfs.NewMem()
 	fake := clock.NewFake(0)
@@ -281,8 +281,8 @@ func TestFailedStoreStaysFailed(t *testing.T) {
 	}
 }
 
-// TestCloseWhileAppendWaitsForSpace closes the store while an append waits for a segment: the append is answered, nothing is
-// fatal, and what was acknowledged is there.
+// TestCloseWhileAppendWaitsForSpace closes the store while an append waits for a segment: the append is
+// answered, nothing is fatal, and what was acknowledged is there.
 func TestCloseWhileAppendWaitsForSpace(t *testing.T) {
 	mem := vfs.NewMem()
 	o := testOptions(mem)

@@ -74,10 +74,12 @@ func (s *Store) Locate(group format.RaftGroup, replica format.Replica, i format.
 	return EntryPos{}, 0, fmt.Errorf("%w: entry %d of group %d replica %d", ErrUnknown, i, group, replica)
 }
 
-// Entries appends entries [low, high) to dst and returns it, in fresh memory. It stops behind the entry with which size(entry),
-// added up, exceeds maxBytes; nil size counts the data's bytes. Entries that are not held end it early, without an error.
+// Entries appends entries [low, high) to dst and returns it, in fresh memory. It stops behind the entry
+// with which size(entry), added up, exceeds maxBytes; nil size counts the data's bytes. Entries that are
+// not held end it early, without an error.
 func (s *Store) Entries(
-	dst []Entry, group format.RaftGroup, replica format.Replica, low, high format.Index, maxBytes uint64, size func(*Entry) uint64,
+	dst []Entry, group format.RaftGroup, replica format.Replica, low, high format.Index,
+	maxBytes uint64, size func(*Entry) uint64,
 ) ([]Entry, error) {
 	total := uint64(0)
 	for i := low; i < high; i++ {

@@ -8,14 +8,18 @@ import (
 	"queen/engine/vfs"
 )
 
-// smallRead is what one read of the file fetches at least: the record's head and what is likely wanted with it.
+// smallRead is what one read of the file fetches at least: the record's head and what is likely wanted
+// with it.
 const smallRead = 64 << 10
 
-// ReadAt appends bytes [off, off+n) of the entry at pos to dst and returns it. n of AllBytes means up to the entry's end.
+// ReadAt appends bytes [off, off+n) of the entry at pos to dst and returns it. n of AllBytes means up to
+// the entry's end. In a bulk segment pos is that of a stored frame, and off counts from the frame's start.
 //
-// Recent entries come from memory, others from their segment, which stays while they are read. The checksum of the (first) record
-// is verified if the range touches what it covers, which is an entry's head, commands and ids. Payload is guarded by the frames'
-// checksums, and those are the reader's to verify. ErrReclaimed: the segment is gone. ErrRange: the entry is shorter. A *CorruptionError: what is there is no entry.
+// Recent entries come from memory, others from their segment, which stays while they are read. The
+// checksum of the (first) record is verified if the range touches what it covers, which is an entry's
+// head, commands and ids. Payload is guarded by the frames' checksums, and those are the reader's to
+// verify. ErrReclaimed: the segment is gone. ErrRange: the entry is shorter. A *CorruptionError: what is
+// there is no entry.
 func (s *Store) ReadAt(pos EntryPos, off, n uint32, dst []byte) ([]byte, error) {
 	b, _, err := s.ReadIndexed(pos, off, n, dst)
 	return b, err
@@ -93,8 +97,8 @@ func (s *Store) openRecord(g *segment, pos uint32, end int64, off, n uint32) (*r
 	return r, nil
 }
 
-// parse reads the head, and verifies it unless memory holds it or too much would have to be read for a range behind what its
-// checksum covers.
+// parse reads the head, and verifies it unless memory holds it or too much would have to be read for a
+// range behind what its checksum covers.
 func (r *recordReader) parse(b []byte, off uint32) error {
 	head, err := format.ParseRecordHead(b)
 	if err != nil {
@@ -123,10 +127,14 @@ func (r *recordReader) parse(b []byte, off uint32) error {
 		}
 		head = f.Joined(&head)
 	}
-	if head.Kind != format.RecordEntry {
-		return fmt.Errorf("record of kind %d, want an entry", head.Kind)
+	switch r.head = head; head.Kind {
+	case format.RecordEntry:
+		r.prefix = uint32(format.EntryBytesPos(head.Flags))
+	case format.RecordFrame:
+		r.prefix = head.Covered // the fields in front of the frame, and nothing else
+	default:
+		return fmt.Errorf("record of kind %d, want an entry or a frame", head.Kind)
 	}
-	r.head, r.prefix = head, uint32(format.EntryBytesPos(head.Flags))
 	return nil
 }
 
@@ -243,7 +251,8 @@ func (r *recordReader) close() {
 	}
 }
 
-// fragments returns where the pieces of a record are, from memory or by walking the records behind the first one.
+// fragments returns where the pieces of a record are, from memory or by walking the records behind the
+// first one.
 func (s *Store) fragments(g *segment, pos uint32, end int64) ([]fragment, error) {
 	s.mu.RLock()
 	parts := g.frags[pos]
@@ -298,7 +307,8 @@ func walkFragments(w *window, pos int64) ([]fragment, error) {
 	}
 }
 
-// nextRecord finds the record behind one that ends at pos: in the same extent or in the next. io.EOF if there is none.
+// nextRecord finds the record behind one that ends at pos: in the same extent or in the next. io.EOF if
+// there is none.
 func nextRecord(w *window, pos int64) (int64, error) {
 	for pos < w.size {
 		b, err := w.bytes(pos, 8)

@@ -18,10 +18,11 @@ var (
 
 // Open opens the log in Options.Dir, or begins a new one.
 //
-// It reads the footers of sealed segments, the heads of records of those that the resident index needs, and every byte of the
-// segment that was being written. What it finds at the end and can not have been acknowledged is dropped; a *CorruptionError says
-// that bytes which were durable are gone or wrong, and then nothing was changed. The tail is flushed before Open returns, so that
-// everything readers get from then on is durable.
+// It reads the footers of sealed segments, the heads of records of those that the resident index needs,
+// and every byte of the segment that was being written. What it finds at the end and can not have been
+// acknowledged is dropped; a *CorruptionError says that bytes which were durable are gone or wrong, and
+// then nothing was changed. The tail is flushed before Open returns, so that everything readers get from
+// then on is durable.
 func Open(o Options) (*Store, error) {
 	o = o.withDefaults()
 	if err := o.Validate(); err != nil {
@@ -46,7 +47,9 @@ type loader struct {
 	s      *Store
 	beacon format.Beacon
 	pool   []string // names of files of the pool
-	tail   *segment // goes on being written; nil if a new one is begun
+	// leftovers are files that a crash left half made.
+	leftovers []string
+	tail      *segment // goes on being written; nil if a new one is begun
 	// counted is how many extents of the tail a torn footer counts.
 	counted uint32
 }
@@ -89,6 +92,10 @@ func (l *loader) list() error {
 		switch {
 		case strings.HasPrefix(name, poolPrefix):
 			l.pool = append(l.pool, name)
+		case strings.HasPrefix(name, bulkPrefix):
+			if err := l.listBulk(name); err != nil {
+				return err
+			}
 		default:
 			seq, ok := parseNumbered(name, segmentPrefix)
 			if !ok {
@@ -171,7 +178,8 @@ func (l *loader) settleIdentity() error {
 		s.opts.Rand.Fill(s.disk[:])
 	}
 	if l.beacon.Sequence > 0 && l.beacon.Disk != s.disk {
-		return corrupt(path.Join(s.opts.Dir, beaconName), 0, "belongs to data directory %s, this is %s", l.beacon.Disk, s.disk)
+		return corrupt(path.Join(s.opts.Dir, beaconName), 0,
+			"belongs to data directory %s, this is %s", l.beacon.Disk, s.disk)
 	}
 	return nil
 }
@@ -219,7 +227,8 @@ func (l *loader) readFooters() error {
 		last := i == len(s.segments)-1
 		switch {
 		case err != nil && t != nil && last:
-			// A seal that a crash tore. The segment goes on; that its extents were durable is known nevertheless.
+			// A seal that a crash tore. The segment goes on; that its extents were durable is known
+			// nevertheless.
 			l.counted = t.LastExtent
 		case err != nil:
 			return err
@@ -228,7 +237,8 @@ func (l *loader) readFooters() error {
 				return corrupt(g.name, g.size()-format.BlockSize, "%w", err)
 			}
 		case !last:
-			return corrupt(g.name, g.size()-format.BlockSize, "no footer, though segment %d was begun after it", g.seq()+1)
+			return corrupt(g.name, g.size()-format.BlockSize,
+				"no footer, though segment %d was begun after it", g.seq()+1)
 		}
 	}
 	return nil
@@ -265,8 +275,9 @@ func (l *loader) floors() (map[replicaKey]format.Index, error) {
 	return floors, nil
 }
 
-// firstNeeded is the number (in the list) of the first segment whose entries must be in the resident index: those that are not
-// index-closed, and those with entries raft may ask for. Everything after it is loaded too.
+// firstNeeded is the number (in the list) of the first segment whose entries must be in the resident
+// index: those that are not index-closed, and those with entries raft may ask for. Everything after it is
+// loaded too.
 func (l *loader) firstNeeded(floors map[replicaKey]format.Index) int {
 	s := l.s
 	for i, g := range s.segments {
@@ -304,7 +315,8 @@ func (l *loader) loadSealed(g *segment, free bool) error {
 		k.step(&h)
 	}
 	if k.prev != g.sum || k.pos != g.used {
-		return corrupt(g.name, k.pos, "extents end with checksum %#x at %d, the footer says %#x at %d", k.prev, k.pos, g.sum, g.used)
+		return corrupt(g.name, k.pos, "extents end with checksum %#x at %d, the footer says %#x at %d",
+			k.prev, k.pos, g.sum, g.used)
 	}
 	g.groups = groups
 	g.closed = s.opts.Closed != nil && s.opts.Closed(g.seq())

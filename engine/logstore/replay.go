@@ -15,20 +15,21 @@ type View struct {
 	Type  format.EntryType
 	Pos   EntryPos
 	Len   uint32 // of the entry
-	// Head is the start of the entry, up to the end of its id region at least; all of it if it is not an Entry of package format.
-	// It is verified. It belongs to the store again when the callback returns.
+	// Head is the start of the entry, up to the end of its id region at least; all of it if it is not an
+	// Entry of package format. It is verified. It belongs to the store again when the callback returns.
 	Head []byte
-	// Outcome is the canonical outcome (format.AppendOutcome) that was found with the entry: not nil but empty when the entry
-	// decided nothing, nil when no outcome is durable. It may be kept.
+	// Outcome is the canonical outcome (format.AppendOutcome) that was found with the entry: not nil but
+	// empty when the entry decided nothing, nil when no outcome is durable. It may be kept.
 	Outcome []byte
-	// FramesBefore is the number of frames the raft group had stored before the first entry of the outcome's record; 0 without
-	// an outcome.
+	// FramesBefore is the number of frames the raft group had stored before the first entry of the
+	// outcome's record; 0 without an outcome.
 	FramesBefore uint64
 }
 
-// Replay calls fn for each durable entry of a raft group from index from on, in log order, until fn returns an error, which it
-// returns. Entries below the resident index are not shown: from must be above what was reclaimed. Payload is not read unless it
-// lies beside what is. Only what is durable when Replay is called is shown. Concurrent appends and reads go on.
+// Replay calls fn for each durable entry of a raft group from index from on, in log order, until fn
+// returns an error, which it returns. Entries below the resident index are not shown: from must be above
+// what was reclaimed. Payload is not read unless it lies beside what is. Only what is durable when Replay
+// is called is shown. Concurrent appends and reads go on.
 func (s *Store) Replay(group format.RaftGroup, from format.Index, fn func(View) error) error {
 	refs, outcomes, err := s.replayPlan(group, from)
 	if err != nil || len(refs) == 0 {
@@ -169,9 +170,11 @@ type foundOutcome struct {
 	canonical    []byte
 }
 
-// loadOutcomes reads the outcome records of a group that reach from or above. The newest record about an entry counts; they are
-// equal unless the entry was overwritten, and then the terms differ.
-func (s *Store) loadOutcomes(group format.RaftGroup, from format.Index, segments []*segment) (map[format.Index]*foundOutcome, error) {
+// loadOutcomes reads the outcome records of a group that reach from or above. The newest record about an
+// entry counts; they are equal unless the entry was overwritten, and then the terms differ.
+func (s *Store) loadOutcomes(
+	group format.RaftGroup, from format.Index, segments []*segment,
+) (map[format.Index]*foundOutcome, error) {
 	found := map[format.Index]*foundOutcome{}
 	for _, g := range segments {
 		err := s.walkOutcomes(g, group, func(head *format.RecordHead, body []byte) error {
@@ -201,7 +204,8 @@ func (s *Store) loadOutcomes(group format.RaftGroup, from format.Index, segments
 	return found, nil
 }
 
-// maxOutcomeRange bounds the entries of one outcome record that are believed: what a damaged length can make Replay allocate.
+// maxOutcomeRange bounds the entries of one outcome record that are believed: what a damaged length can
+// make Replay allocate.
 const maxOutcomeRange = 1 << 20
 
 // walkOutcomes calls fn with each whole outcome record of a group in a segment, in log order.
@@ -234,7 +238,9 @@ func (s *Store) walkOutcomes(g *segment, group format.RaftGroup, fn func(*format
 	return corrupt(g.name, pos, "%w", err)
 }
 
-func visitOutcome(join *format.Joiner, head *format.RecordHead, body []byte, fn func(*format.RecordHead, []byte) error) error {
+func visitOutcome(
+	join *format.Joiner, head *format.RecordHead, body []byte, fn func(*format.RecordHead, []byte) error,
+) error {
 	switch head.Kind {
 	case format.RecordOutcome:
 		return fn(head, body)

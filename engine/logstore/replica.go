@@ -12,11 +12,13 @@ type replicaKey struct {
 
 // replica is what the store knows about one replica: the newest of each record, and where its entries are.
 //
-// There are two views of the entries. The raft view is one contiguous range, the last run from the floor up; it is what raft may
-// ask for. The store view is every run: it also has entries from before a snapshot was installed, which readers still need.
+// There are two views of the entries. The raft view is one contiguous range, the last run from the floor
+// up; it is what raft may ask for. The store view is every run: it also has entries from before a snapshot
+// was installed, which readers still need.
 //
-// INVARIANT: replica changes in log order only, by apply, with records that are durable; writing and loading use the same code,
-// so that what a node knows is what it would know after a restart (TestReloadAtEveryWrite).
+// INVARIANT: replica changes in log order only, by apply, with records that are durable; writing and
+// loading use the same code, so that what a node knows is what it would know after a restart
+// (TestReloadAtEveryWrite).
 type replica struct {
 	replicaKey
 	bootstrap   *format.Bootstrap
@@ -46,8 +48,8 @@ func newReplica(key replicaKey) *replica {
 // run is the run raft sees.
 func (r *replica) run() *refList { return r.runs[len(r.runs)-1] }
 
-// snapshotAhead returns the index of a snapshot that lies behind the last entry, or 0. Only an installed one does: it replaces
-// the log, so raft sees nothing before it.
+// snapshotAhead returns the index of a snapshot that lies behind the last entry, or 0. Only an installed
+// one does: it replaces the log, so raft sees nothing before it.
 func (r *replica) snapshotAhead() format.Index {
 	run := r.run()
 	if r.snapshot == nil || run.first != 0 && r.snapshot.Index < run.next() {
@@ -74,7 +76,8 @@ func (r *replica) raftLast() format.Index {
 	return 0
 }
 
-// accepts returns the lowest index that may be written, and the one that continues the log; 0, 0 if any entry may open it.
+// accepts returns the lowest index that may be written, and the one that continues the log; 0, 0 if any
+// entry may open it.
 func (r *replica) accepts() (first, next format.Index) {
 	if s := r.snapshotAhead(); s != 0 {
 		return s + 1, s + 1
@@ -136,7 +139,8 @@ func (r *replica) cut(g *segment, i format.Index) {
 		}
 	}
 	if run := r.run(); i < run.first {
-		// Loading began in the middle of a superseded suffix, whose start was in a segment that is not loaded.
+		// Loading began in the middle of a superseded suffix, whose start was in a segment that is not
+		// loaded.
 		run.first = i
 	}
 	g.group(r.replicaKey).cutAt(i, earlier)

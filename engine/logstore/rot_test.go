@@ -49,7 +49,8 @@ type tornCase struct {
 	without, with *model
 }
 
-// newTornCase fills segments and reclaims them, so that the last extent goes onto a recycled file with old extents in it.
+// newTornCase fills segments and reclaims them, so that the last extent goes onto a recycled file with old
+// extents in it.
 func newTornCase(t *testing.T, segmentBytes int64, last int) *tornCase {
 	fs := vfs.NewMem()
 	c := &tornCase{o: testOptions(fs)}
@@ -87,7 +88,8 @@ func newTornCase(t *testing.T, segmentBytes int64, last int) *tornCase {
 	return c
 }
 
-// open opens a log of which the extent is torn so, and returns what it holds: 0 without the extent, 1 with it.
+// open opens a log of which the extent is torn so, and returns what it holds: 0 without the extent, 1 with
+// it.
 func (c *tornCase) open(t *testing.T, torn []byte) int {
 	t.Helper()
 	fs := c.before.Crash(vfs.KeepAll())
@@ -108,8 +110,9 @@ func (c *tornCase) open(t *testing.T, torn []byte) int {
 	return 0
 }
 
-// TestTornExtent cuts the last extent at every byte, and a large one at every sector, with zeroes, noise or the old data of a
-// recycled file behind: it is there as a whole or not at all, and what came before is untouched.
+// TestTornExtent cuts the last extent at every byte, and a large one at every sector, with zeroes, noise
+// or the old data of a recycled file behind: it is there as a whole or not at all, and what came before is
+// untouched.
 func TestTornExtent(t *testing.T) {
 	for _, size := range []struct {
 		segment int64
@@ -158,8 +161,9 @@ func TestTornExtent(t *testing.T) {
 	}
 }
 
-// TestRot flips one bit in every part of every file, of a log that was stopped in order and of one that crashed: the damage is
-// named when the log is opened or verified, and no entry is served with wrong bytes unnoticed.
+// TestRot flips one bit in every part of every file, of a log that was stopped in order and of one that
+// crashed: the damage is named when the log is opened or verified, and no entry is served with wrong bytes
+// unnoticed.
 func TestRot(t *testing.T) {
 	for _, clean := range []bool{true, false} {
 		fs := vfs.NewMem()

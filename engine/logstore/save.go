@@ -6,8 +6,8 @@ import (
 	"queen/engine/format"
 )
 
-// EntryPos says where the record of an entry starts, or that of its first fragment. It stays valid until the segment is
-// reclaimed. The zero value is the position of no entry.
+// EntryPos says where the record of an entry starts, or that of its first fragment. It stays valid until
+// the segment is reclaimed. The zero value is the position of no entry.
 type EntryPos struct {
 	Segment uint32
 	Pos     uint32 // bytes from the start of the segment file
@@ -16,8 +16,8 @@ type EntryPos struct {
 // IsZero reports the position of no entry.
 func (p EntryPos) IsZero() bool { return p == EntryPos{} }
 
-// Entry is one raft entry. Key, ClientID, SeriesID and RespondedTo are what the replication library wants to see again; a
-// single node leaves them zero.
+// Entry is one raft entry. Key, ClientID, SeriesID and RespondedTo are what the replication library wants
+// to see again; a single node leaves them zero.
 type Entry struct {
 	Index format.Index
 	Term  format.Term
@@ -25,12 +25,13 @@ type Entry struct {
 
 	Key, ClientID, SeriesID, RespondedTo uint64
 
-	// Data is the entry as the replication library stores it; an Entry of package format if Type is EntryEncoded.
+	// Data is the entry as the replication library stores it; an Entry of package format if Type is
+	// EntryEncoded.
 	Data []byte
 }
 
-// Outcome is what applying entries First to Last, all of one term, came to. Bytes is the body of an outcome record
-// (format.OutcomeBuilder).
+// Outcome is what applying entries First to Last, all of one term, came to. Bytes is the body of an
+// outcome record (format.OutcomeBuilder).
 type Outcome struct {
 	First, Last format.Index
 	Term        format.Term
@@ -50,8 +51,8 @@ type HardState struct {
 	Vote format.Replica
 }
 
-// Save is what one replica wants to be durable. Its parts take effect in the order of the fields. What it points to is read until
-// Append returns, and only bootstrap and snapshot are kept.
+// Save is what one replica wants to be durable. Its parts take effect in the order of the fields. What it
+// points to is read until Append returns, and only bootstrap and snapshot are kept.
 type Save struct {
 	Group   format.RaftGroup
 	Replica format.Replica
@@ -64,18 +65,20 @@ type Save struct {
 	State *HardState
 	// Snapshot replaces an older snapshot record unless it is nil. A record that is not newer is dropped.
 	Snapshot *format.Snapshot
-	// Install says that the snapshot replaces the log: the raft view becomes empty behind it, and entries above the replica's
-	// commit leave the store view as well. Without it a snapshot does not touch entries.
+	// Install says that the snapshot replaces the log: the raft view becomes empty behind it, and entries
+	// above the replica's commit leave the store view as well. Without it a snapshot does not touch
+	// entries.
 	Install bool
-	// Entries continue the replica's entries or overwrite their end; contiguous. An entry that overwrites drops what was at and
-	// above its index.
+	// Entries continue the replica's entries or overwrite their end; contiguous. An entry that overwrites
+	// drops what was at and above its index.
 	Entries []Entry
 	// Outcomes are of entries that are durable already or part of this save.
 	Outcomes []Outcome
 	// Floor says that raft needs no entry at or below it: 0 leaves it. It never falls.
 	Floor format.Index
-	// Commit is the newest commit index, 0 leaves it. It becomes durable after everything else of this save, and on its own it
-	// is not written at once but with the next extent (raft does not ask for more).
+	// Commit is the newest commit index, 0 leaves it. It becomes durable after everything else of this
+	// save, and on its own it is not written at once but with the next extent (raft does not ask for
+	// more).
 	Commit format.Index
 
 	// Placed is filled by Append: one position per entry. Capacity is reused.
@@ -127,12 +130,14 @@ func (v *Save) validate(maxEntry int64) error {
 func (v *Save) validateRecords() error {
 	if b := v.Bootstrap; b != nil {
 		if _, body := b.Record(); len(body) > maxRepeated || b.Group != v.Group || b.Replica != v.Replica {
-			return fmt.Errorf("%w: bootstrap record of %d bytes, group %d replica %d", ErrInvalid, len(body), b.Group, b.Replica)
+			return fmt.Errorf("%w: bootstrap record of %d bytes, group %d replica %d",
+				ErrInvalid, len(body), b.Group, b.Replica)
 		}
 	}
 	if s := v.Snapshot; s != nil {
 		if _, body := s.Record(); len(body) > maxRepeated || s.Group != v.Group || s.Replica != v.Replica {
-			return fmt.Errorf("%w: snapshot record of %d bytes, group %d replica %d", ErrInvalid, len(body), s.Group, s.Replica)
+			return fmt.Errorf("%w: snapshot record of %d bytes, group %d replica %d",
+				ErrInvalid, len(body), s.Group, s.Replica)
 		}
 	}
 	return nil

@@ -15,7 +15,8 @@ type saver struct {
 	answered bool // done has its value
 	done     chan error
 
-	// rest is what the fragments not yet planned of a record that was begun take at most, each in an extent of its own.
+	// rest is what the fragments not yet planned of a record that was begun take at most, each in an
+	// extent of its own.
 	rest int64
 }
 
@@ -47,7 +48,8 @@ const (
 	proposalBytes = 32
 )
 
-// newSaver lists the pieces of the saves in the order in which they are written: term and vote first, commit last.
+// newSaver lists the pieces of the saves in the order in which they are written: term and vote first,
+// commit last.
 func newSaver(saves []*Save) *saver {
 	v := &saver{saves: saves, done: make(chan error, 1)}
 	for _, s := range saves {
@@ -69,7 +71,8 @@ func (v *saver) addJoined(kind pieceKind, s *Save, at, body int) {
 	}
 	for f := range n {
 		part := min(format.FragmentBytes, body-f*format.FragmentBytes)
-		v.pieces = append(v.pieces, piece{kind: kind, save: s, at: at, frag: f, size: recordSize(format.FragmentHeadSize + part)})
+		size := recordSize(format.FragmentHeadSize + part)
+		v.pieces = append(v.pieces, piece{kind: kind, save: s, at: at, frag: f, size: size})
 	}
 }
 

@@ -31,7 +31,8 @@ func (k *walker) head() (h format.ExtentHead, err error) {
 	}
 	switch {
 	case h.Segment != k.g.head.Segment || h.Nonce != k.g.head.Nonce:
-		err = fmt.Errorf("extent of segment %d nonce %#x, want %d nonce %#x", h.Segment, h.Nonce, k.g.head.Segment, k.g.head.Nonce)
+		err = fmt.Errorf("extent of segment %d nonce %#x, want %d nonce %#x",
+			h.Segment, h.Nonce, k.g.head.Segment, k.g.head.Nonce)
 	case h.Number != k.next:
 		err = fmt.Errorf("extent %d, want %d", h.Number, k.next)
 	case h.Previous != k.prev && !k.free:
@@ -59,7 +60,8 @@ func (k *walker) verified() (h format.ExtentHead, b []byte, err error) {
 	return h, b, err
 }
 
-// recordVisitor sees a record: its head, its position, and a function that reads the first n bytes of the body.
+// recordVisitor sees a record: its head, its position, and a function that reads the first n bytes of the
+// body.
 type recordVisitor func(head *format.RecordHead, pos int64, body []byte) error
 
 // visitVerified walks the records of a verified extent.
@@ -73,7 +75,8 @@ func (k *walker) visitVerified(h *format.ExtentHead, b []byte, visit recordVisit
 	return r.Err()
 }
 
-// visitHeads walks the records of an extent without its payload: bodies end behind what the records' own checksums cover.
+// visitHeads walks the records of an extent without its payload: bodies end behind what the records' own
+// checksums cover.
 func (k *walker) visitHeads(h *format.ExtentHead, visit recordVisitor) error {
 	pos, end := k.pos+format.ExtentHeadSize, k.pos+format.ExtentHeadSize+int64(h.Bytes)
 	for n := h.Records; n > 0; n-- {

@@ -34,7 +34,8 @@ type scriptRun struct {
 //	close · die · power-cut                   clean stop; the process ends; so does what was not flushed
 //	state                                     what the store holds
 //
-// The output of all but state is the calls on the file system, in order: the order of writes and flushes is reviewed as text.
+// The output of all but state is the calls on the file system, in order: the order of writes and flushes
+// is reviewed as text.
 func TestScripts(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, file string) {
 		run := &scriptRun{t: t, mem: vfs.NewMem()}

@@ -75,7 +75,8 @@ type GroupInfo struct {
 	Entries []format.FooterRange
 	// Outcomes are the entries whose outcomes lie here, in log order.
 	Outcomes []format.FooterRange
-	// Cut is the lowest index that this segment overwrote of earlier ones: their entries from there on are void. 0 = none.
+	// Cut is the lowest index that this segment overwrote of earlier ones: their entries from there on are
+	// void. 0 = none.
 	Cut format.Index
 }
 
@@ -176,7 +177,8 @@ func (r *groupRange) last() format.Index {
 
 // handles keeps the files of segments open: the one being written always, sealed ones up to a limit.
 //
-// INVARIANT: while a segment is pinned its file is neither closed, recycled nor removed (TestReclaimWaitsForReaders).
+// INVARIANT: while a segment is pinned its file is neither closed, recycled nor removed
+// (TestReclaimWaitsForReaders).
 type handles struct {
 	fs    vfs.FS
 	limit int

@@ -29,20 +29,22 @@ type Store struct {
 	mode        string
 	chainBefore uint64 // checksum of the last extent before the open segment; the writer's
 
-	// mu guards the index. Only the writer changes it after Open, except for the commit index and what MarkClosed and Reclaim
-	// take away. Order of locks: mu before tail.mu, pool.mu and handles.mu; writer.queue alone.
+	// mu guards the index. Only the writer changes it after Open, except for the commit index and what
+	// MarkClosed and Reclaim take away. Order of locks: mu before tail.mu, pool.mu and handles.mu;
+	// writer.queue alone.
 	mu       sync.RWMutex
 	replicas map[replicaKey]*replica
 	sorted   []*replica // nil after a change of replicas
-	segments []*segment // by number
+	segments []*segment // of the commit stream, by number
+	bulks    []*segment // complete bulk segments, by number
 }
 
-// Append makes the saves durable, all of them when it returns nil. Saves of one replica take effect in the order in which Append
-// was called for them; a caller that must know the order waits for one call before it makes the next. Concurrent callers share
-// extents, and thereby flushes.
+// Append makes the saves durable, all of them when it returns nil. Saves of one replica take effect in the
+// order in which Append was called for them; a caller that must know the order waits for one call before
+// it makes the next. Concurrent callers share extents, and thereby flushes.
 //
-// ErrGap, ErrTooLarge and ErrInvalid refuse the call: nothing of it was written. ErrFailed means that it is unknown what became
-// durable and that nothing more will; ErrClosed that nothing was written.
+// ErrGap, ErrTooLarge and ErrInvalid refuse the call: nothing of it was written. ErrFailed means that it
+// is unknown what became durable and that nothing more will; ErrClosed that nothing was written.
 //
 // Data is read until Append returns and not kept.
 func (s *Store) Append(saves ...*Save) error {
@@ -65,7 +67,8 @@ func (s *Store) Append(saves ...*Save) error {
 	}
 	for i := range v.pieces {
 		if v.pieces[i].size > s.opts.ExtentBytes-format.BlockSize {
-			return fmt.Errorf("%w: record of %d bytes, extents of %d", ErrTooLarge, v.pieces[i].size, s.opts.ExtentBytes)
+			return fmt.Errorf("%w: record of %d bytes, extents of %d",
+				ErrTooLarge, v.pieces[i].size, s.opts.ExtentBytes)
 		}
 	}
 	return s.writer.submit(v)
@@ -81,8 +84,8 @@ func (s *Store) usable() error {
 	return nil
 }
 
-// keepCommits takes commit indexes into memory; they are written with the next extent, whoever asks for it. False if a replica
-// is not known yet.
+// keepCommits takes commit indexes into memory; they are written with the next extent, whoever asks for
+// it. False if a replica is not known yet.
 func (s *Store) keepCommits(saves []*Save) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -102,8 +105,9 @@ func (s *Store) keepCommits(saves []*Save) bool {
 // MaxEntry is the largest entry Append takes, in bytes.
 func (s *Store) MaxEntry() int64 { return s.maxEntry() }
 
-// maxEntry leaves an eighth of the segment to what the first extent repeats and to the footer; the rest is shared by fragments,
-// each in an extent of its own. Where extents are too small for a fragment, in tests, an entry is one record.
+// maxEntry leaves an eighth of the segment to what the first extent repeats and to the footer; the rest is
+// shared by fragments, each in an extent of its own. Where extents are too small for a fragment, in tests,
+// an entry is one record.
 func (s *Store) maxEntry() int64 {
 	const overhead = 2 * format.BlockSize // heads and padding of an extent
 	if s.opts.ExtentBytes < format.FragmentBytes+overhead {
@@ -113,8 +117,9 @@ func (s *Store) maxEntry() int64 {
 	return min(room/(format.FragmentBytes+overhead)*format.FragmentBytes, format.MaxEntryBytes)
 }
 
-// Close seals the open segment, writes the beacon and flushes both: a clean stop, after which any damage is found at the next
-// Open. Appends that wait are written first. Readers that are at work are waited for. Close of a failed store writes nothing.
+// Close seals the open segment, writes the beacon and flushes both: a clean stop, after which any damage
+// is found at the next Open. Appends that wait are written first. Readers that are at work are waited for.
+// Close of a failed store writes nothing.
 func (s *Store) Close() error {
 	if s.closed.Swap(true) {
 		return ErrClosed
@@ -137,7 +142,7 @@ func (s *Store) Close() error {
 // closeFiles waits for readers and closes every segment. The writer has ended or was never started.
 func (s *Store) closeFiles() {
 	s.mu.RLock()
-	segments := slices.Clone(s.segments)
+	segments := append(slices.Clone(s.bulks), s.segments...)
 	s.mu.RUnlock()
 	if n := len(segments); n > 0 && !segments[n-1].sealed && segments[n-1].file != nil {
 		s.handles.unpin(segments[n-1]) // the writer's
@@ -156,20 +161,25 @@ func (s *Store) Segments() []SegmentInfo {
 	return all
 }
 
+// segment finds a segment of either kind. mu is held.
 func (s *Store) segment(seq uint32) *segment {
-	n, ok := slices.BinarySearchFunc(s.segments, seq, func(g *segment, seq uint32) int { return compare(g.seq(), seq) })
+	all := s.segments
+	if format.SegmentID(seq).IsBulk() {
+		all = s.bulks
+	}
+	n, ok := slices.BinarySearchFunc(all, seq, func(g *segment, seq uint32) int { return compare(g.seq(), seq) })
 	if !ok {
 		return nil
 	}
-	return s.segments[n]
+	return all[n]
 }
 
-// PoolLow reports that the segment files made in advance are used up and can not be replaced: the node refuses what adds data
-// and goes on with the rest, which the reserve is for.
+// PoolLow reports that the segment files made in advance are used up and can not be replaced: the node
+// refuses what adds data and goes on with the rest, which the reserve is for.
 func (s *Store) PoolLow() bool { return s.pool.isLow() }
 
-// MarkClosed says that a sealed segment is index-closed: every entry in it is applied or superseded and found by other means.
-// The resident index forgets what raft does not need.
+// MarkClosed says that a sealed segment is index-closed: every entry in it is applied or superseded and
+// found by other means. The resident index forgets what raft does not need.
 func (s *Store) MarkClosed(seq uint32) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -198,9 +208,10 @@ func (s *Store) trim() {
 	}
 }
 
-// Reclaim gives the files of sealed segments away: into the pool, or unlinked. The caller asserts that nothing in them is needed
-// any more, by state, raft, checkpoints, backups or readers to come. Readers that are at work are waited for. The names are gone
-// durably when it returns. What raft could still ask for is refused (ErrInvalid), and nothing happens then.
+// Reclaim gives the files of sealed segments away: into the pool, or unlinked. The caller asserts that
+// nothing in them is needed any more, by state, raft, checkpoints, backups or readers to come. Readers
+// that are at work are waited for. The names are gone durably when it returns. What raft could still ask
+// for is refused (ErrInvalid), and nothing happens then.
 func (s *Store) Reclaim(seqs ...uint32) error {
 	s.mu.Lock()
 	var gone []*segment
@@ -216,7 +227,8 @@ func (s *Store) Reclaim(seqs ...uint32) error {
 		}
 		gone = append(gone, g)
 	}
-	s.segments = slices.DeleteFunc(s.segments, func(g *segment) bool { return slices.Contains(gone, g) })
+	isGone := func(g *segment) bool { return slices.Contains(gone, g) }
+	s.segments, s.bulks = slices.DeleteFunc(s.segments, isGone), slices.DeleteFunc(s.bulks, isGone)
 	for _, r := range s.replicas {
 		for _, g := range gone {
 			if in := g.groups[r.replicaKey]; in != nil && in.last() != 0 {
@@ -237,6 +249,9 @@ func (s *Store) Reclaim(seqs ...uint32) error {
 
 // reclaimable checks what the store itself knows. mu is held.
 func (s *Store) reclaimable(g *segment) error {
+	if g.head.Segment.IsBulk() {
+		return nil
+	}
 	if !g.sealed || len(s.segments) > 0 && s.segments[len(s.segments)-1] == g {
 		return fmt.Errorf("%w: segment %d is the newest", ErrInvalid, g.seq())
 	}
@@ -299,7 +314,8 @@ func (s *Store) Stats() Stats {
 	return st
 }
 
-// liveReplica returns the replica of a group; there is one on a node except while a removed one is replaced, then the newest.
+// liveReplica returns the replica of a group; there is one on a node except while a removed one is
+// replaced, then the newest.
 func (s *Store) liveReplica(group format.RaftGroup) *replica {
 	var live *replica
 	for key := range maps.Keys(s.replicas) {

@@ -61,8 +61,8 @@ func outcome(t testing.TB, first, last format.Index, term format.Term) Outcome {
 	return Outcome{First: first, Last: last, Term: term, Bytes: bytes.Clone(body)}
 }
 
-// TestAppendReplayRead writes entries of many sizes over several segments, and reads them back before and after a clean stop and
-// after the process died.
+// TestAppendReplayRead writes entries of many sizes over several segments, and reads them back before and
+// after a clean stop and after the process died.
 func TestAppendReplayRead(t *testing.T) {
 	for _, sizes := range [][]int{{10, 500, 3000, 20000, 4000, 64}, {100}} {
 		fs := vfs.NewMem()

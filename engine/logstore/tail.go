@@ -8,10 +8,11 @@ import (
 	"queen/engine/vfs"
 )
 
-// tail keeps the most recent extents in memory, as the very buffers they were written from: a reader of recent entries costs no
-// disk access, and the writer no copy.
+// tail keeps the most recent extents in memory, as the very buffers they were written from: a reader of
+// recent entries costs no disk access, and the writer no copy.
 //
-// INVARIANT: a buffer goes back to the pool only when it was evicted and no reader holds it (TestTailBuffersAreNotReused).
+// INVARIANT: a buffer goes back to the pool only when it was evicted and no reader holds it
+// (TestTailBuffersAreNotReused).
 type tail struct {
 	limit int64
 	pools []*vfs.BufferPool // by class of size
@@ -33,7 +34,8 @@ func newTail(limit int64, extentBytes int) *tail {
 	t := &tail{limit: max(0, limit)}
 	for class := 0; ; class++ {
 		size := classBytes(class)
-		// One spare buffer per large class, more of the small ones: what is kept idle stays below a few extents.
+		// One spare buffer per large class, more of the small ones: what is kept idle stays below a few
+		// extents.
 		keep := max(1, min(64, extentBytes/size/4))
 		t.pools = append(t.pools, vfs.NewBufferPool(size, keep))
 		if size >= extentBytes {

@@ -6,7 +6,8 @@ import (
 	"queen/engine/vfs"
 )
 
-// TestBufferClasses checks that each size gets the smallest class that holds it, and that classes waste at most a fifth.
+// TestBufferClasses checks that each size gets the smallest class that holds it, and that classes waste at
+// most a fifth.
 func TestBufferClasses(t *testing.T) {
 	for n := vfs.BlockSize; n <= 9<<20; n += vfs.BlockSize {
 		class := classOf(n)

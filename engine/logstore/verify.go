@@ -6,9 +6,9 @@ import (
 	"queen/engine/format"
 )
 
-// Verify reads every byte of a segment and checks it against its checksums, and the footer against the log. nil says that the
-// segment is what was written; a *CorruptionError names the first damage. It reads through one window and can be paced by calling
-// it for one segment at a time.
+// Verify reads every byte of a segment and checks it against its checksums, and the footer against the
+// log. nil says that the segment is what was written; a *CorruptionError names the first damage. It reads
+// through one window and can be paced by calling it for one segment at a time.
 func (s *Store) Verify(seq uint32) error {
 	s.mu.RLock()
 	g := s.segment(seq)

@@ -20,10 +20,11 @@ var (
 	failFooterWritten = invariants.Register("logstore.seal.footer-written")
 )
 
-// writer is the goroutine that owns the commit stream. Everything in it belongs to that goroutine, except the queue.
+// writer is the goroutine that owns the commit stream. Everything in it belongs to that goroutine, except
+// the queue.
 //
-// INVARIANT: one extent is outstanding on the whole node: writeExtent returns before the next is planned. That at most the last
-// extent of the log can be torn rests on it (TestCrashAtEveryOperation).
+// INVARIANT: one extent is outstanding on the whole node: writeExtent returns before the next is planned.
+// That at most the last extent of the log can be torn rests on it (TestCrashAtEveryOperation).
 type writer struct {
 	s *Store
 
@@ -90,7 +91,8 @@ func (w *writer) run() {
 	}
 }
 
-// collect takes over what waits; it blocks while there is nothing to do. False means that all is written and the store closes.
+// collect takes over what waits; it blocks while there is nothing to do. False means that all is written
+// and the store closes.
 func (w *writer) collect() bool {
 	w.queue.Lock()
 	defer w.queue.Unlock()
@@ -127,7 +129,8 @@ func (w *writer) step() error {
 	return w.writeBeacon(false)
 }
 
-// writeExtent encodes the plan, writes it behind the last extent, and shows it to readers. It is durable when it returns.
+// writeExtent encodes the plan, writes it behind the last extent, and shows it to readers. It is durable
+// when it returns.
 func (w *writer) writeExtent() error {
 	invariants.Failpoint(failExtentPlanned)
 	g := w.seg
@@ -278,8 +281,8 @@ func (w *writer) shutDown() error {
 	return w.writeBeacon(true)
 }
 
-// fitsCommits reports that an extent of commit indexes fits in front of the footer. If it does not they are lost, which raft
-// allows.
+// fitsCommits reports that an extent of commit indexes fits in front of the footer. If it does not they
+// are lost, which raft allows.
 func (w *writer) fitsCommits() bool {
 	return w.seg.used+w.plan.size()+w.footerRoom() <= w.seg.size()
 }
