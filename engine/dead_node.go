@@ -259,6 +259,12 @@ func (d *doCall) redriven(s *submission, it *format.Result, out *Result, item Re
 		item.Message.Offset = a.Base
 		item.Message.ID = d.n.identity.messageID(s.flight.header.W, format.Place{Index: s.flight.index, Ordinal: it.First})
 		d.n.counters.redriven.Add(1)
+	case format.CodeLimit:
+		out.Err = errOfCode(it.Code)
+		if a := &s.flight.results.Appends[it.At]; len(a.Dups) > 0 && a.Dups[0].Full {
+			out.Err = d.n.errFull(a.Queue)
+		}
+		return
 	default:
 		out.Err = errOfCode(it.Code)
 		return

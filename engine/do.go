@@ -45,6 +45,9 @@ func (d *doCall) repeatStale(ctx context.Context) {
 	var at []int
 	for i := range d.push.frames {
 		f := &d.push.frames[i]
+		if f.command < 0 {
+			continue
+		}
 		if d.push.sub.items()[f.command].Code == format.CodeStaleEvidence && (len(at) == 0 || at[len(at)-1] != f.op) {
 			at, again.Ops = append(at, f.op), append(again.Ops, d.ops[f.op])
 		}

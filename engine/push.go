@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"strconv"
 	"unsafe"
 
 	"queen/engine/format"
@@ -27,12 +28,17 @@ type pushEncoder struct {
 	evidence idEvidence
 }
 
-// pushFrame says which messages of which op a frame holds, and which of them are refused repeats of
-// an earlier message of the same frame: apply judges those, whatever the window (S-dup-4).
+// pushFrame says which messages of which op a frame holds. Repeats of an id inside the frame are judged
+// by apply, whatever the window; those of a message in an earlier frame of the op are left out of the
+// frame (S-dup-4). A frame of which nothing is left has no command.
 type pushFrame struct {
 	op, from, to int
-	command      int
+	command      int // -1 for none
+	left         []leftOut
 }
+
+// leftOut is message number at of an op, which repeats number of.
+type leftOut struct{ at, of int }
 
 // add encodes one Append. An error refuses this op alone, nothing of it is encoded.
 func (p *pushEncoder) add(op int, a *Append) *Error {
@@ -42,49 +48,78 @@ func (p *pushEncoder) add(op int, a *Append) *Error {
 	if p.n.encrypted(p.caller.Tenant, a.Queue) {
 		return errOfCode(format.CodeEncryption)
 	}
+	var firsts map[string]int // number of the first message with an id, when the push is cut
 	for from := 0; from < len(a.Messages); {
 		to, bytes := from, 0
 		for to < len(a.Messages) && (to == from || bytes+len(a.Messages[to].Payload) <= maxFrameBytes) {
 			bytes += len(a.Messages[to].Payload)
 			to++
 		}
-		p.addFrame(op, a, from, to)
+		if to < len(a.Messages) && firsts == nil {
+			firsts = map[string]int{}
+		}
+		p.addFrame(op, a, from, to, firsts)
 		from = to
 	}
 	return nil
 }
 
-func (p *pushEncoder) addFrame(op int, a *Append, from, to int) {
+func (p *pushEncoder) addFrame(op int, a *Append, from, to int, firsts map[string]int) {
 	p.msgs, p.hashes, p.heads = p.msgs[:0], p.hashes[:0], p.heads[:0]
 	ids := 0
-	key := p.n.identity.hashKey
+	f := pushFrame{op: op, from: from, to: to, command: -1}
 	for i := from; i < to; i++ {
 		m := &a.Messages[i]
-		fm := format.FrameMessage{
-			TransactionID: viewBytes(m.TransactionID), HasID: m.TransactionID != "", TraceID: m.TraceID,
-			ProducerSub: viewBytes(p.caller.Subject), ContentType: viewBytes(m.ContentType), Payload: m.Payload,
+		if firsts != nil && m.TransactionID != "" {
+			first, again := firsts[m.TransactionID]
+			if again && first < from {
+				f.left = append(f.left, leftOut{at: i, of: first})
+				continue
+			}
+			if !again {
+				firsts[m.TransactionID] = i
+			}
 		}
-		if len(m.Headers) > 0 {
-			start := len(p.heads)
-			p.heads = format.AppendHeaders(p.heads, formatHeaders(m.Headers))
-			fm.Headers = p.heads[start:len(p.heads):len(p.heads)]
-		}
-		if fm.HasID {
+		if p.addMessage(m); m.TransactionID != "" {
 			ids++
-			h := format.HashID(key, fm.TransactionID)
-			p.hashes = append(p.hashes, h[:]...)
 		}
-		p.msgs = append(p.msgs, fm)
 	}
+	if len(p.msgs) > 0 {
+		f.command = p.sub.buf.Count
+		p.addCommand(a, ids)
+	}
+	p.frames = append(p.frames, f)
+}
+
+// addMessage takes a message into the frame that is forming.
+func (p *pushEncoder) addMessage(m *Message) {
+	fm := format.FrameMessage{
+		TransactionID: viewBytes(m.TransactionID), HasID: m.TransactionID != "", TraceID: m.TraceID,
+		ProducerSub: viewBytes(p.caller.Subject), ContentType: viewBytes(m.ContentType), Payload: m.Payload,
+	}
+	if len(m.Headers) > 0 {
+		start := len(p.heads)
+		p.heads = format.AppendHeaders(p.heads, formatHeaders(m.Headers))
+		fm.Headers = p.heads[start:len(p.heads):len(p.heads)]
+	}
+	if fm.HasID {
+		h := format.HashID(p.n.identity.hashKey, fm.TransactionID)
+		p.hashes = append(p.hashes, h[:]...)
+	}
+	p.msgs = append(p.msgs, fm)
+}
+
+// addCommand encodes the frame of the messages taken in, of which ids have one.
+func (p *pushEncoder) addCommand(a *Append, ids int) {
 	p.frame = format.EncodeFrame(p.frame[:0], p.msgs, format.FrameOptions{Compress: true})
 	cmd := format.Append{
 		Tenant: p.caller.Tenant, Queue: viewBytes(a.Queue), Partition: viewBytes(a.Partition),
-		Frame: format.FrameNative, Count: uint32(to - from), Hashes: p.hashes,
+		Frame: format.FrameNative, Count: uint32(len(p.msgs)), Hashes: p.hashes,
 	}
 	switch {
 	case ids == 0:
 		cmd.IDs = format.IDsNone
-	case ids == to-from:
+	case ids == len(p.msgs):
 		cmd.IDs = format.IDsAll
 	default:
 		cmd.IDs = format.IDsSome
@@ -94,7 +129,6 @@ func (p *pushEncoder) addFrame(op int, a *Append, from, to int) {
 	if ids > 0 {
 		p.evidence.attach(p.n, &cmd)
 	}
-	p.frames = append(p.frames, pushFrame{op: op, from: from, to: to, command: p.sub.buf.Count})
 	p.sub.buf.AddAppend(&cmd, p.frame)
 	p.sub.addQueue(p.caller.Tenant, a.Queue)
 }
@@ -145,17 +179,30 @@ func (p *pushEncoder) results(out []Result) {
 	at := 0
 	for i := range p.frames {
 		f := &p.frames[i]
-		it := &items[f.command]
 		part := all[at : at+f.to-f.from]
 		at += len(part)
-		p.frameResults(fl, it, part)
+		if f.command >= 0 {
+			p.frameResults(fl, &items[f.command], f, part)
+		}
+		r := &out[f.op]
+		for _, l := range f.left {
+			part[l.at-f.from] = repeated(r.Messages[l.of])
+		}
 		p.count(part, f)
-		if r := &out[f.op]; r.Messages == nil {
+		if r.Messages == nil {
 			r.Messages = part[:len(part):len(part)]
 		} else {
 			r.Messages = append(r.Messages, part...)
 		}
 	}
+}
+
+// repeated answers a message that the edge found to repeat another one of the call.
+func repeated(first MessageResult) MessageResult {
+	if first.Status == Queued {
+		first.Status = Duplicate
+	}
+	return first
 }
 
 // count feeds the node's counters with what became of a frame's messages.
@@ -180,7 +227,7 @@ func (p *pushEncoder) count(part []MessageResult, f *pushFrame) {
 	c.refused.Add(refused)
 }
 
-func (p *pushEncoder) frameResults(fl *flight, it *format.Result, part []MessageResult) {
+func (p *pushEncoder) frameResults(fl *flight, it *format.Result, f *pushFrame, part []MessageResult) {
 	if e := errOfCode(it.Code); e != nil {
 		for k := range part {
 			part[k] = MessageResult{Status: Refused, Err: e}
@@ -189,22 +236,44 @@ func (p *pushEncoder) frameResults(fl *flight, it *format.Result, part []Message
 	}
 	ar := &fl.results.Appends[it.At]
 	id := &p.n.identity
-	dups := ar.Dups
+	dups, left := ar.Dups, f.left
 	offset := ar.Base
+	n := uint32(0) // number in the frame
 	for k := range part {
-		if len(dups) > 0 && dups[0].At == uint32(k) {
-			d := &dups[0]
-			dups = dups[1:]
-			part[k] = MessageResult{Status: Duplicate, Offset: d.Offset}
-			if !d.Place.IsZero() {
-				part[k].ID = id.messageID(d.W, d.Place)
-			}
+		if len(left) > 0 && left[0].at == f.from+k {
+			left = left[1:]
 			continue
 		}
-		place := format.Place{Index: fl.index, Ordinal: it.First + format.Ordinal(k)}
+		n++
+		if len(dups) > 0 && dups[0].At == n-1 {
+			part[k] = p.n.duplicate(ar, &dups[0])
+			dups = dups[1:]
+			continue
+		}
+		place := format.Place{Index: fl.index, Ordinal: it.First + format.Ordinal(n-1)}
 		part[k] = MessageResult{Status: Queued, Offset: offset, ID: id.messageID(fl.header.W, place)}
 		offset++
 	}
+}
+
+// duplicate answers a message that apply did not store: it repeats another one, or there is no room.
+func (n *Node) duplicate(ar *format.AppendResult, d *format.DupResult) MessageResult {
+	switch {
+	case d.Full:
+		return MessageResult{Status: Refused, Err: n.errFull(ar.Queue)}
+	case d.Place.IsZero():
+		return MessageResult{Status: Duplicate, Offset: d.Offset}
+	}
+	return MessageResult{Status: Duplicate, Offset: d.Offset, ID: n.identity.messageID(d.W, d.Place)}
+}
+
+// errFull refuses a message for which its partition has no room.
+func (n *Node) errFull(id format.QueueID) *Error {
+	n.state.RLock()
+	q, _ := n.state.m.QueueByID(id)
+	n.state.RUnlock()
+	return &Error{Code: CodeTooLarge, Field: "maxSize", Limit: strconv.FormatInt(q.Options.MaxSize, 10) + " messages per partition",
+		Message: "the partition retains as many messages as the queue's maxSize allows"}
 }
 
 // addQueue notes a queue the submission appends to, once.

@@ -100,6 +100,28 @@ type trimmer struct {
 	h     *house
 	queue machine.Queue
 	items []format.TrimItem
+	// starts are log starts as time retention moved them, of a queue that bounds its partitions.
+	starts []format.TrimItem
+}
+
+// bounded makes room in a partition that maxSize bounds: what time retention removed counts until the
+// state knows the log start.
+func (t *trimmer) bounded(part *partView) {
+	o := &t.queue.Options
+	if o.Set&format.OptMaxSize == 0 || o.MaxSize <= 0 || part.cutoff == 0 {
+		return
+	}
+	start, err := t.h.n.logStart(part)
+	if err != nil {
+		t.h.n.event("retention", err)
+		return
+	}
+	if start <= part.start {
+		return
+	}
+	if t.starts = append(t.starts, format.TrimItem{Partition: part.id, Upto: start}); len(t.starts) == trimBatch {
+		t.flush()
+	}
 }
 
 // look judges one partition; slowest is the lowest cursor of the queue's groups.
@@ -135,11 +157,13 @@ func (t *trimmer) look(part *partView, slowest format.Offset) {
 }
 
 func (t *trimmer) flush() {
-	if len(t.items) == 0 {
-		return
-	}
 	s := newSubmission(consumption)
-	s.buf.AddTrim(&format.Trim{Queue: t.queue.ID, Completed: true, Generation: t.queue.GroupGen, Items: t.items})
+	if len(t.items) > 0 {
+		s.buf.AddTrim(&format.Trim{Queue: t.queue.ID, Completed: true, Generation: t.queue.GroupGen, Items: t.items})
+	}
+	if len(t.starts) > 0 {
+		s.buf.AddTrim(&format.Trim{Queue: t.queue.ID, Items: t.starts})
+	}
 	t.h.commit(s)
-	t.items = nil
+	t.items, t.starts = nil, nil
 }

@@ -98,6 +98,7 @@ func (h *house) sweepQueue(q *machine.Queue) *queueLag {
 			if len(groups) > 0 && parts[i].allKnown {
 				trim.look(&parts[i].part, parts[i].slowest)
 			}
+			trim.bounded(&parts[i].part)
 			h.cleanup(&parts[i], q)
 		}
 		if next == 0 {

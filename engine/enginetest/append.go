@@ -92,8 +92,17 @@ func (s *state) appendOne(p *part, m *engine.Message, subject string, seen map[s
 		seen[m.TransactionID] = o
 		return s.duplicate(p, o)
 	}
-	seen[m.TransactionID] = p.end()
-	return s.store(p, m, subject, frame)
+	res := s.store(p, m, subject, frame)
+	if res.Err == nil {
+		seen[m.TransactionID] = res.Offset
+	}
+	return res
+}
+
+// full says that maxSize lets nothing more into a partition; it acts only where it was configured.
+func (p *part) full() bool {
+	o := &p.q.opts
+	return o.Set&format.OptMaxSize != 0 && o.MaxSize > 0 && int64(p.end()-p.start) >= o.MaxSize
 }
 
 // original is the newest message with this id whose age is inside the queue's window (S-dup-2).
@@ -113,6 +122,11 @@ func (s *state) duplicate(p *part, o format.Offset) engine.MessageResult {
 }
 
 func (s *state) store(p *part, m *engine.Message, subject string, frame uint64) engine.MessageResult {
+	if p.full() {
+		s.stats.Refused++
+		return engine.MessageResult{Status: engine.Refused, Err: &engine.Error{Code: engine.CodeTooLarge, Field: "maxSize",
+			Message: "the partition holds as many messages as maxSize allows"}}
+	}
 	o := p.end()
 	rec := engine.Record{ID: s.mint(), Offset: o, TransactionID: m.TransactionID,
 		HasCallerID: m.TransactionID != "", TraceID: m.TraceID, ProducerSub: subject,

@@ -39,7 +39,7 @@ func newGenerator(seed uint64, o *RandomOptions) *generator {
 
 func (g *generator) list(n int) []Op {
 	ops := make([]Op, 0, n)
-	for range g.r.IntN(4) { // options before the first message
+	for range g.r.IntN(6) { // options before the first message
 		ops = append(ops, g.configure(true))
 	}
 	if g.chance(30) { // retention takes two options to act
@@ -265,6 +265,7 @@ var genOptions = []struct {
 	{"retentionEnabled", []int{0, 1}, false},
 	{"completedRetentionSeconds", []int{0, 30}, false},
 	{"maxWaitTimeSeconds", []int{0, 90}, false},
+	{"maxSize", []int{0, 3, 10, 40}, false},
 	{"encryptionEnabled", []int{0, 0, 1}, false},
 }
 

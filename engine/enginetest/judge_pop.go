@@ -117,6 +117,7 @@ func (p *player) judgePop(req *engine.PopRequest, d *engine.Delivery, h *handed)
 	if err := p.adoptSpent(cands, chosen); err != nil {
 		return err
 	}
+	p.adoptStarts(chosen, d, h)
 	got := s.take(qs, chosen, req, &l)
 	if got == nil || len(got.claims) != len(d.Claims) {
 		return fmt.Errorf("pop: %d partitions claimed, which is more than the budgets allow", len(d.Claims))
@@ -180,6 +181,18 @@ func (p *player) fitting(cands, chosen []candidate, bytes int64) (n int) {
 		n++
 	}
 	return n
+}
+
+// adoptStarts takes note of heads that maxDeliveries would end if the deliveries before what is gone in
+// front of them counted, and that were delivered: whether those count is left open (S-lease-7).
+func (p *player) adoptStarts(chosen []candidate, d *engine.Delivery, h *handed) {
+	for i, c := range chosen {
+		cur := c.g.cursor(c.p)
+		at := slices.IndexFunc(h.messages, func(m engine.Delivered) bool { return m.Claim == i })
+		if at >= 0 && cur.jumped && p.s.spent(c.g, c.p) && h.messages[at].Offset == cur.head {
+			cur.attempts = d.Claims[i].Attempt - 1
+		}
+	}
 }
 
 // adoptSpent looks which of the partitions whose head maxDeliveries ends were looked at by a pop that

@@ -42,6 +42,8 @@ func optionPatch(name string, n int) (o format.QueueOptions) {
 		o.Set, o.MaxWaitTimeSeconds = format.OptMaxWaitTimeSeconds, v
 	case "encryptionEnabled":
 		o.Set, o.EncryptionEnabled = format.OptEncryptionEnabled, on
+	case "maxSize":
+		o.Set, o.MaxSize = format.OptMaxSize, v
 	case "ttl":
 		o.Set, o.TTL = format.OptTTL, v
 	}

@@ -109,6 +109,31 @@ var ackRules = []rule{
 		}
 		equal(r, "the real batch", b.all()[1].Ack.Released, true)
 	}},
+	{"S-ack-11", "each message of a call that moves nothing is told its own reason", func(r *rig) {
+		r.push("q", "p", "a", "b", "c", "d")
+		req := popOf("q")
+		req.Batch = 3
+		b := r.some(req, "a", "b", "c")
+		check(r, b.with("-c")[0].Err == nil, "ack of b")
+		ack := func(id string, st format.AckStatus) *engine.Ack {
+			a := b.ack(0, st)
+			a.TransactionID = id
+			return a
+		}
+		codes := func(res []engine.Result) (out string) {
+			for i := range res {
+				out += " " + describeAck(&res[i])
+			}
+			return out
+		}
+		equal(r, "nothing moves", codes(r.do(ack("a", format.AckFailed), ack("d", format.AckFailed), ack("none", format.AckRetry))),
+			" already_committed unresolvable unresolvable")
+		equal(r, "with a repeat", codes(r.do(ack("d", format.AckCompleted), ack("a", format.AckCompleted), ack("b", format.AckDLQ))),
+			" unresolvable ok noop already_committed")
+		equal(r, "with a good one", codes(r.do(ack("a", format.AckRetry), ack("c", format.AckCompleted), ack("d", format.AckRetry))),
+			" already_committed ok released unresolvable")
+		equal(r, "dead letters", len(r.deadLetters(engine.DeadLetterFilter{})), 0)
+	}},
 	{"S-ack-12", "a repeated ack of an old message is still recognised", func(r *rig) {
 		r.push("q", "p", "old")
 		r.some(popOf("q"), "old").all()
@@ -189,6 +214,16 @@ var ackRules = []rule{
 		r.push("q", "p", "a")
 		r.some(grouped("q", "g", format.StartAll), "a").all()
 		r.some(grouped("q", "h", format.StartAll), "a")
+	}},
+	{"S-ack-21", "a lease that ended answers no other group's ack", func(r *rig) {
+		r.push("q", "p", "a")
+		r.some(grouped("q", "g", format.StartAll), "a")
+		b := r.some(grouped("q", "h", format.StartAll), "a")
+		b.all()
+		a := b.ack(0, format.AckCompleted)
+		equal(r, "a repeat", code(r.do(a)[0].Err), "")
+		a.Group = "g"
+		equal(r, "of another group", code(r.do(a)[0].Err), engine.CodeLeaseInvalid)
 	}},
 	{"S-ack-22", "a group that never popped there can not ack", func(r *rig) {
 		b := r.five()

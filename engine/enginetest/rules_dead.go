@@ -237,6 +237,22 @@ var deadRules = []rule{
 		d := r.deadLetters(engine.DeadLetterFilter{})
 		check(r, len(d) == 1 && d[0].Message.TransactionID == "a", "dead letters %+v", d)
 	}},
+	{"S-dlq-20", "maxDeliveries files nothing that retention removed", func(r *rig) {
+		r.configure("q", format.OptMaxDeliveries|format.OptMaxWaitTimeSeconds, format.QueueOptions{MaxDeliveries: 1, MaxWaitTimeSeconds: 60})
+		r.push("q", "p", "a")
+		r.push("q", "p", "b")
+		r.advance(50 * time.Second)
+		r.push("q", "p", "c")
+		req := popOf("q")
+		req.Lease, req.Batch = 5*time.Second, 1
+		r.some(req, "a")
+		r.removedBy("q", "p", 2)
+		r.some(req, "c")
+		equal(r, "dead letters", len(r.deadLetters(engine.DeadLetterFilter{})), 0)
+		r.advance(5 * time.Second)
+		r.none(req)
+		equal(r, "dead letters", len(r.deadLetters(engine.DeadLetterFilter{})), 1)
+	}},
 	{"S-dlq-21", "newest failure first, by page, queue and group", func(r *rig) {
 		for i := range 5 {
 			p := fmt.Sprint("p", i)

@@ -157,6 +157,33 @@ var configRules = []rule{
 		b := r.pop(popOf("q")) // no delay was configured, the echo of 1000 notwithstanding
 		check(r, b != nil, "a nacked message was held back")
 	}},
+	{"S-cfg-5", "maxSize bounds what a partition retains, where it is set", func(r *rig) {
+		r.configure("q", format.OptMaxSize|format.OptMaxWaitTimeSeconds, format.QueueOptions{MaxSize: 3, MaxWaitTimeSeconds: 10})
+		r.push("q", "p", "a", "b")
+		res := r.pushAny("q", "p", "a", "c", "c", "d", "b", "d", "")
+		for i, want := range []engine.MessageStatus{engine.Duplicate, engine.Queued, engine.Duplicate, engine.Refused, engine.Duplicate,
+			engine.Refused, engine.Refused} {
+			equal(r, fmt.Sprint("message ", i), res[i].Status, want)
+			check(r, want != engine.Refused || code(res[i].Err) == engine.CodeTooLarge && res[i].Err.Field == "maxSize", "%v", res[i].Err)
+		}
+		equal(r, "another partition", r.push("q", "p2", "a")[0].Offset, 0)
+		r.some(pinned("q", "p"), "a", "b", "c").all() // what is acked is retained all the same
+		equal(r, "still full", r.refused("q", "p", "d"), engine.CodeTooLarge)
+		r.advance(9 * time.Second)
+		equal(r, "still full", r.refused("q", "p", "d"), engine.CodeTooLarge)
+		r.removedBy("q", "p", 3)
+		equal(r, "after retention", r.push("q", "p", "d", "e")[1].Offset, 4)
+		r.advance(5 * time.Second)
+		r.push("q", "p", "f")
+		equal(r, "full again", r.refused("q", "p", "g"), engine.CodeTooLarge)
+		r.removedBy("q", "p", 5)
+		equal(r, "room for what is gone", r.push("q", "p", "g", "h")[1].Offset, 7)
+		r.configure("q", format.OptMaxSize, format.QueueOptions{MaxSize: 1})
+		equal(r, "lowered", r.refused("q", "p", "i"), engine.CodeTooLarge)
+		equal(r, "start", r.partition("q", "p").Start, 5)
+		r.configure("q", format.OptMaxSize, format.QueueOptions{})
+		equal(r, "0 is no bound", r.push("q", "p", "i")[0].Offset, 8)
+	}},
 	{"S-cfg-6", "what a change applies to", func(r *rig) {
 		r.configure("q", format.OptLeaseTime|format.OptRetryLimit, format.QueueOptions{LeaseTime: 100, RetryLimit: 3})
 		r.push("q", "p", "a")

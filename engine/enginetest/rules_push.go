@@ -3,6 +3,7 @@ package enginetest
 import (
 	"bytes"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -198,6 +199,26 @@ var dedupRules = []rule{
 			r.configure(name, format.OptDedupWindowSeconds, format.QueueOptions{DedupWindowSeconds: window})
 			res := r.pushAny(name, "p", "a", "b", "a")
 			equal(r, "repeat", res[2], engine.MessageResult{Status: engine.Duplicate, ID: res[0].ID, Offset: 0})
+		}
+	}},
+	{"S-dup-4", "also in a push of many megabytes", func(r *rig) {
+		for _, window := range []int64{0, 3600} {
+			name := fmt.Sprint("w", window)
+			r.configure(name, format.OptDedupWindowSeconds, format.QueueOptions{DedupWindowSeconds: window})
+			op := &engine.Append{Queue: name, Partition: "p"}
+			for _, id := range []string{"a", "b", "a", "", "c", "b", "a"} {
+				op.Messages = append(op.Messages, msg(id, `"`+strings.Repeat("x", 6<<20)+`"`))
+			}
+			res := r.do(op)[0].Messages
+			equal(r, "results", len(res), 7)
+			var got []engine.MessageStatus
+			for _, m := range res {
+				got = append(got, m.Status)
+			}
+			equal(r, "statuses", fmt.Sprint(got), "[1 1 2 1 1 2 2]")
+			equal(r, "a", res[6], engine.MessageResult{Status: engine.Duplicate, ID: res[0].ID})
+			equal(r, "b", res[5], engine.MessageResult{Status: engine.Duplicate, ID: res[1].ID, Offset: 1})
+			equal(r, "end", r.partition(name, "p").End, 4)
 		}
 	}},
 	{"S-dup-5", "window 0 is off", func(r *rig) {

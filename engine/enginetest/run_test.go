@@ -18,12 +18,12 @@ func TestModelConforms(t *testing.T) { Run(t, openModel, Options{}) }
 func TestEveryStatementIsNamed(t *testing.T) {
 	last := map[string]int{"id": 18, "cfg": 9, "push": 19, "dup": 13, "pop": 18, "lease": 8, "poll": 3, "vis": 3, "amo": 3,
 		"sub": 8, "seek": 7, "ack": 26, "dlq": 21, "fetch": 10, "ret": 12, "grp": 8, "obs": 4, "bp": 8, "clk": 5}
-	tested := map[string]bool{}
+	tested, seen := map[string]bool{}, map[string]bool{}
 	for _, r := range allRules() {
-		if tested[r.name] {
-			t.Errorf("%s stands twice", r.name)
+		if seen[r.name+r.what] {
+			t.Errorf("%s %s stands twice", r.name, r.what)
 		}
-		tested[r.name] = true
+		tested[r.name], seen[r.name+r.what] = true, true
 	}
 	for area, n := range last {
 		for i := 1; i <= n; i++ {

@@ -9,7 +9,7 @@ type QueueOptions struct {
 	RetryLimit                  int64
 	Priority                    int64
 	RetryDelayMs                int64
-	MaxSize                     int64
+	MaxSize                     int64 // messages retained per partition; see below
 	TTL                         int64
 	DeadLetterQueue             bool
 	DLQAfterMaxRetries          bool
@@ -24,6 +24,11 @@ type QueueOptions struct {
 	DedupWindowSeconds          int64
 	RetentionSinkHold           string
 	RetentionSinkHoldMaxSeconds int64
+
+	// MaxSize, once set and above 0, bounds the messages a partition retains, acknowledged or not: from its
+	// log start to its next offset, none when retention removed all. What a push brings beyond the bound is
+	// refused message by message as too_large and leaves no trace; repeats of known ids are told as always.
+	// Nothing stored is removed for it.
 
 	// MaxDeliveries bounds how often a head message is handed out; 0 is no bound.
 	MaxDeliveries int64

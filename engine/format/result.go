@@ -37,12 +37,14 @@ const (
 	CodeLimit Code = 17
 )
 
-// DupResult tells what a refused message repeats.
+// DupResult tells what a refused message repeats, or that it was refused for want of room.
 type DupResult struct {
 	At     uint32 // number inside the frame as proposed
 	Offset Offset // the original's offset
 	Place  Place  // the original's place, for its message id
 	W      Wall   // the original's createdAt
+	// Full says that the message repeats nothing: its partition retains as many as maxSize allows.
+	Full bool
 }
 
 // AppendResult is the verdict about one frame.

@@ -1,6 +1,8 @@
 package machine
 
 import (
+	"math"
+
 	"queen/engine/format"
 	"queen/engine/machine/slab"
 )
@@ -35,11 +37,29 @@ func (m *Machine) applyAppend(a *format.Append, res *format.AppendResult) format
 	}
 	p := m.parts.Get(ph)
 	res.Queue, res.Partition, res.Base = format.QueueID(q.id), p.id, p.next
-	res.Kept = m.keep(q, p, a, res)
+	res.Kept = m.keep(q, p, a, m.room(q, ph), res)
 	if res.Kept > 0 {
 		m.store(q, ph, res)
 	}
 	return format.CodeOK
+}
+
+// room is how many messages maxSize lets into a partition: the bound counts what lies between its log
+// start and its end. What time retention removed counts as well until the leader's Trim names the new
+// start, except that a partition it emptied starts anew here.
+func (m *Machine) room(q *queue, ph handle) uint32 {
+	bound := uint64(q.maxSize())
+	if bound == 0 {
+		return math.MaxUint32
+	}
+	p := m.parts.Get(ph)
+	if start := m.logStart(p); start < p.next && emptied(q, p) {
+		if s := m.touchSide(ph); s != nil {
+			s.trim = p.next
+		}
+	}
+	held := uint64(p.next - min(m.logStart(p), p.next))
+	return uint32(min(bound-min(held, bound), math.MaxUint32))
 }
 
 // store appends the kept messages of a frame to a partition.
@@ -75,16 +95,20 @@ func (m *Machine) evidenceLate(q *queue, a *format.Append) bool {
 	return a.ClearTo < oldest && m.w-m.markW[oldest%uint64(len(m.markW))] < window
 }
 
-// keep judges every message of a frame that has a caller's id and remembers the ids kept. It returns
-// how many messages are stored.
-func (m *Machine) keep(q *queue, p *partRec, a *format.Append, res *format.AppendResult) uint32 {
-	if a.IDs == format.IDsNone {
+// keep judges every message of a frame, those with a caller's id as repeats first, and remembers the ids
+// kept. It returns how many messages are stored, at most room.
+func (m *Machine) keep(q *queue, p *partRec, a *format.Append, room uint32, res *format.AppendResult) uint32 {
+	if a.IDs == format.IDsNone && a.Count <= room {
 		return a.Count
 	}
 	hashes, originals := a.Hashes, a.Originals
 	kept := uint32(0)
 	for i := range a.Count {
-		if a.IDs == format.IDsSome && a.Bitmap[i/8]>>(i%8)&1 == 0 {
+		if a.IDs == format.IDsNone || a.IDs == format.IDsSome && a.Bitmap[i/8]>>(i%8)&1 == 0 {
+			if kept == room {
+				res.Dups = append(res.Dups, format.DupResult{At: i, Full: true})
+				continue
+			}
 			kept++
 			continue
 		}
@@ -100,6 +124,10 @@ func (m *Machine) keep(q *queue, p *partRec, a *format.Append, res *format.Appen
 		if dup, ok := m.original(q, p, hash, evidence); ok {
 			dup.At = i
 			res.Dups = append(res.Dups, dup)
+			continue
+		}
+		if kept == room {
+			res.Dups = append(res.Dups, format.DupResult{At: i, Full: true})
 			continue
 		}
 		m.ids.Add(slab.ID{

@@ -227,6 +227,9 @@ func (m *Machine) applyRedrive(c *format.Redrive, res *format.AppendResult) form
 	if code != format.CodeOK {
 		return code
 	}
+	if res.Kept == 0 && res.Dups[0].Full {
+		return format.CodeLimit
+	}
 	if res.Kept == 0 {
 		return format.CodeDuplicate
 	}

@@ -140,6 +140,14 @@ func (q *queue) ttl() format.Wall {
 	return seconds(q.opts.TTL)
 }
 
+// maxSize bounds the messages of a partition, 0 for no bound; it acts only where a configure call set it.
+func (q *queue) maxSize() int64 {
+	if q.opts.Set&format.OptMaxSize == 0 {
+		return 0
+	}
+	return q.opts.MaxSize
+}
+
 // maxSeconds bounds every duration option, a thousand years, so that sums with stamps can not wrap.
 const maxSeconds = 1000 * 366 * 86400
 
