@@ -57,6 +57,7 @@ type pool struct {
 const (
 	poolRetryEvery = 250 * time.Millisecond
 	zeroChunkBytes = 1 << 20
+	zeroPauseMost  = 50 * time.Millisecond
 )
 
 func newPool(o Options) *pool {
@@ -133,15 +134,15 @@ func (p *pool) fill() {
 		}
 		err := p.makeOne()
 		p.note(err)
-		if err != nil && !p.pause() {
+		if err != nil && !p.pause(poolRetryEvery) {
 			return
 		}
 	}
 }
 
-// pause waits before the next attempt; false means the pool closes.
-func (p *pool) pause() bool {
-	t := p.clock.NewTimer(poolRetryEvery)
+// pause waits; false means the pool closes.
+func (p *pool) pause(d time.Duration) bool {
+	t := p.clock.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C():
@@ -182,7 +183,14 @@ func (p *pool) writeZeroes(name string) error {
 	}
 	zeroes := vfs.AlignedBuffer(int(min(p.size, zeroChunkBytes)))
 	for pos := int64(0); pos < p.size && err == nil; pos += int64(len(zeroes)) {
+		start := p.clock.Mono()
 		_, err = f.WriteAt(zeroes[:min(int64(len(zeroes)), p.size-pos)], pos)
+		if pos+int64(len(zeroes)) < p.size && p.readyCount() > p.reserve {
+			// The commit stream is writing too: as long as the reserve is not touched it has the disk most of the time.
+			if took := p.clock.Mono() - start; !p.pause(min(3*time.Duration(took)*time.Microsecond, zeroPauseMost)) {
+				err = ErrClosed
+			}
+		}
 	}
 	if err == nil {
 		err = f.Sync()
