@@ -65,7 +65,7 @@ func (f *files) write(job *checkpointJob) error {
 	}
 	before := f.idRuns
 	f.idRuns = runs
-	return f.n.ids.set.Discard(runs, before)
+	return f.n.ids.discard(runs, before)
 }
 
 // errRunsLag postpones a checkpoint whose id runs a full disk keeps from being written.

@@ -27,6 +27,9 @@ type ids struct {
 	nudge chan struct{}
 	done  sync.WaitGroup
 
+	// changing is held by what adds, merges or removes runs; acquired before mu.
+	changing sync.Mutex
+
 	mu struct {
 		sync.Mutex
 		jobs  []idJob       // chunks to be added, in order
@@ -123,7 +126,9 @@ func (i *ids) turn() error {
 		i.mu.jobs = slices.Delete(i.mu.jobs, 0, 1)
 		i.mu.Unlock()
 	}
+	i.changing.Lock()
 	again, err := i.set.Step(stepRows)
+	i.changing.Unlock()
 	if again {
 		i.poke()
 	}
@@ -149,18 +154,29 @@ func (i *ids) add(job *idJob) error {
 	if err != nil {
 		return err
 	}
-	if err := i.set.Add(job.mark, rows); err != nil {
+	i.changing.Lock()
+	err = i.set.Add(job.mark, rows)
+	files := i.set.Files()
+	i.changing.Unlock()
+	if err != nil {
 		return err
 	}
 	invariants.Failpoint(failIDsAdded)
 	if job.files != nil {
-		job.files <- i.set.Files()
+		job.files <- files
 	}
 	i.mu.Lock()
 	close(i.mu.moved)
 	i.mu.moved = make(chan struct{})
 	i.mu.Unlock()
 	return nil
+}
+
+// discard removes runs that neither count nor stand in one of the lists.
+func (i *ids) discard(lists ...[]format.ManifestFile) error {
+	i.changing.Lock()
+	defer i.changing.Unlock()
+	return i.set.Discard(lists...)
 }
 
 func idRow(id *slab.ID) format.IDRow {
