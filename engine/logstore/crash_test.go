@@ -10,7 +10,7 @@ import (
 	"queen/engine/vfs"
 )
 
-var crashSaves = flag.Int("crash-saves", 45, "saves of the crash scenarios")
+var crashSaves = flag.Int("crash-saves", 70, "saves of the crash scenarios")
 
 // scenario is a list of saves that is done in the same way again and again, each time with a failure
 // somewhere else.
@@ -164,7 +164,7 @@ func TestCrashAtEveryOperation(t *testing.T) {
 // TestReloadAtEveryWrite opens the directory of a living store after every save: two groups, overwrites
 // across seals.
 func TestReloadAtEveryWrite(t *testing.T) {
-	sc := newScenario(5, 2, 4**crashSaves)
+	sc := newScenario(5, 2, 3**crashSaves)
 	fs := vfs.NewMem()
 	o := sc.o
 	o.FS = fs
