@@ -84,7 +84,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 		}
 	}
 	r.start = time.Now()
-	for i := range o.Producers {
+	for i := 0; i < o.Producers && o.Warmup+o.Duration > 0; i++ { // without time it only fills
 		producers.Go(func() { r.produce(i) })
 	}
 	out, err := r.measure()

@@ -75,7 +75,7 @@ func TestRun(t *testing.T) {
 	if _, err := Run(context.Background(), o); err == nil || !strings.Contains(err.Error(), "not fresh") {
 		t.Errorf("a queue that holds messages was taken: %v", err)
 	}
-	s, err := RunSingle(context.Background(), SingleOptions{Addr: addr, Queue: "single", Partitions: 4, Size: 100, Duration: 50 * time.Millisecond, Consume: true})
+	s, err := RunSingle(context.Background(), SingleOptions{Addr: addr, Queue: "single", Partitions: 4, Size: 100, Duration: 50 * time.Millisecond, Group: "g"})
 	if err != nil || s.Push.Count() != s.Pop.Count() || s.Push.Count() != s.Ack.Count() {
 		t.Errorf("single calls: %v", err)
 	}

@@ -16,10 +16,9 @@ type SingleOptions struct {
 	Addr, Queue      string
 	Partitions, Size int
 	Warmup, Duration time.Duration
-	// Consume adds a pop of that message's partition and its ack to every push.
-	Consume bool
-	// First is the number that the first partition has, so that runs on one queue can use partitions of their own.
-	First int
+	// Group, when set, consumes: every push is followed by a pop, which has to find that message wherever it is, and
+	// its ack. The group has read all that is in the queue.
+	Group string
 }
 
 // Single has the latency of each kind of call.
@@ -60,7 +59,7 @@ type single struct {
 func (s *single) once(part int, mix uint64) error {
 	number := s.next[part]
 	s.next[part]++
-	name := message.AppendPartition(nil, s.o.First+part)
+	name := message.AppendPartition(nil, part)
 	start := time.Now()
 	s.c.PushBegin()
 	s.c.PushItem([]byte(s.o.Queue), name, message.AppendID(nil, s.run, uint32(part), number),
@@ -73,16 +72,18 @@ func (s *single) once(part int, mix uint64) error {
 		return fmt.Errorf("load: push: status %d: %.300s", a.Status, a.Body)
 	}
 	s.out.Push.Add(time.Since(start))
-	if !s.o.Consume {
+	if s.o.Group == "" {
 		return nil
 	}
 	return s.consume(name)
 }
 
-// consume takes the message from the queue mode's cursor of its partition.
+// consume takes the message that was just pushed to a partition.
 func (s *single) consume(name []byte) error {
+	pop := client.PopRequest{Queue: s.o.Queue, Group: s.o.Group, Batch: 1, All: true}
+	path := pop.Path()
 	start := time.Now()
-	a, err := s.c.Do("GET", "/api/v1/pop/queue/"+s.o.Queue+"/partition/"+string(name)+"?batch=1&wait=false", nil)
+	a, err := s.c.Do("GET", path, nil)
 	if err != nil {
 		return err
 	}
@@ -93,12 +94,15 @@ func (s *single) consume(name []byte) error {
 	if err := client.ParsePop(a.Body, &s.d); err != nil {
 		return err
 	}
+	if len(s.d.Messages) != 1 || string(s.d.Messages[0].Partition) != string(name) {
+		return fmt.Errorf("load: a pop after a push to %s was answered %.300s", name, a.Body)
+	}
 	s.c.AckBegin()
 	for i := range s.d.Messages {
 		s.c.AckItem(s.d.Messages[i].ID, s.d.Messages[i].PartitionID, s.d.Lease)
 	}
 	start = time.Now()
-	if a, err = s.c.AckSend(""); err != nil {
+	if a, err = s.c.AckSend(s.o.Group); err != nil {
 		return err
 	}
 	if n := client.CountAcked(a.Body); a.Status != 200 || n != len(s.d.Messages) {
