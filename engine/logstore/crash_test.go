@@ -10,7 +10,7 @@ import (
 	"queen/engine/vfs"
 )
 
-var crashSaves = flag.Int("crash-saves", 70, "saves of the crash scenarios")
+var crashSaves = flag.Int("crash-saves", 60, "saves of the crash scenarios")
 
 // scenario is a list of saves that is done in the same way again and again, each time with a failure
 // somewhere else.

@@ -208,11 +208,15 @@ func (s *Store) trim() {
 	}
 }
 
-// Reclaim gives the files of sealed segments away: into the pool, or unlinked. The caller asserts that
-// nothing in them is needed any more, by state, raft, checkpoints, backups or readers to come. Readers
-// that are at work are waited for. The names are gone durably when it returns. What raft could still ask
-// for is refused (ErrInvalid), and nothing happens then.
+// Reclaim gives the files of sealed segments away, oldest first: into the pool, or unlinked. The caller asserts that
+// nothing in them is needed any more, by state, raft, checkpoints, backups or readers to come. Readers that are at
+// work are waited for. The names are gone durably when it returns. What raft could still ask for is refused
+// (ErrInvalid), and nothing happens then. If an older segment stays, Open must be told (Options.Reclaimed). A failed
+// call on the file system fails the store, as a failed write does: which names are left is not known then.
 func (s *Store) Reclaim(seqs ...uint32) error {
+	if err := s.usable(); err != nil {
+		return err
+	}
 	s.mu.Lock()
 	var gone []*segment
 	for _, seq := range seqs {
@@ -237,14 +241,37 @@ func (s *Store) Reclaim(seqs ...uint32) error {
 		}
 	}
 	s.mu.Unlock()
+	slices.SortFunc(gone, func(a, b *segment) int { return compare(a.seq(), b.seq()) })
 	for _, g := range gone {
 		s.tail.forget(g.seq())
 		s.handles.retire(g)
 		if err := s.pool.recycle(g.head.Segment.FileName()); err != nil {
-			return fmt.Errorf("logstore: reclaim %s: %w", g.name, err)
+			err = fmt.Errorf("logstore: reclaim %s: %w", g.name, err)
+			s.fail(err)
+			return err
 		}
 	}
 	return nil
+}
+
+// fail makes the store refuse everything from now on and reports the first error.
+func (s *Store) fail(err error) {
+	if s.markFailed(err) {
+		s.opts.Fatal(err)
+	}
+}
+
+// markFailed remembers the first error; true if this is it.
+func (s *Store) markFailed(err error) bool {
+	q := &s.writer.queue
+	q.Lock()
+	defer q.Unlock()
+	if q.failed != nil {
+		return false
+	}
+	q.failed = err
+	s.failed.Store(&err)
+	return true
 }
 
 // reclaimable checks what the store itself knows. mu is held.

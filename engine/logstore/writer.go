@@ -86,6 +86,9 @@ func (w *writer) run() {
 			return
 		}
 	}
+	if w.s.failed.Load() != nil {
+		return // a failed store writes nothing any more
+	}
 	if err := w.shutDown(); err != nil {
 		w.fail(err)
 	}
@@ -289,12 +292,12 @@ func (w *writer) fitsCommits() bool {
 
 // fail is the end: nothing is tried again, everybody learns it.
 func (w *writer) fail(err error) {
+	first := w.s.markFailed(err)
 	w.queue.Lock()
-	w.queue.failed = err
 	waiting := w.queue.waiting
 	w.queue.waiting = nil
+	w.queue.closing = true // nobody waits for this goroutine any more
 	w.queue.Unlock()
-	w.s.failed.Store(&err)
 	answer := fmt.Errorf("%w: %w", ErrFailed, err)
 	for i := range w.plan.items { // savers planned to their end have left active
 		if v := w.plan.items[i].saver; v != nil {
@@ -304,5 +307,7 @@ func (w *writer) fail(err error) {
 	for _, v := range append(w.active, waiting...) {
 		w.answer(v, answer)
 	}
-	w.s.opts.Fatal(err)
+	if first {
+		w.s.opts.Fatal(err)
+	}
 }
