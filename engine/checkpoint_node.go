@@ -32,7 +32,7 @@ var (
 // goroutine writes, off the apply path; the apply goroutine hands it what was frozen at a Mark.
 //
 // INVARIANT: a position counts once the manifest names it, and the manifest names it only after
-// everything it rests on is durable, in the order of write (TestCheckpointOrder).
+// everything it rests on is durable, in the order of write (TestCrashEverywhere).
 type files struct {
 	n     *Node
 	store *keyed.Store // nil when keyed rows have no home on disk
