@@ -139,7 +139,7 @@ func (s *Set) create(first, last uint64) (*idWriter, error) {
 	}
 	iw := &idWriter{s: s, w: w, first: first, last: last}
 	if s.opts.FilterBytes > 0 {
-		iw.filter = newFilterMaker(&s.maker)
+		iw.filter = newFilterMaker(&s.maker, s.opts.partRows)
 	}
 	return iw, nil
 }

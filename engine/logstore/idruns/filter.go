@@ -28,7 +28,7 @@ func (k *key) less(o *key) bool {
 // the partition by a multiplication is enough.
 func (k *key) hash() uint64 { return k.high ^ k.low ^ k.pid*0x9e3779b97f4a7c15 }
 
-// filter is the filters of a run, one per fuseRows rows.
+// filter is the filters of a run, one per fuseRows rows or so.
 type filter struct {
 	firsts []key // of each part
 	parts  []*fuse
@@ -48,11 +48,14 @@ type filterMaker struct {
 	f      *filter
 	maker  *fuseMaker
 	hashes []uint64
+	limit  int // rows of a part
 	last   key
 	failed bool
 }
 
-func newFilterMaker(m *fuseMaker) *filterMaker { return &filterMaker{f: new(filter), maker: m} }
+func newFilterMaker(m *fuseMaker, limit int) *filterMaker {
+	return &filterMaker{f: new(filter), maker: m, limit: limit}
+}
 
 // add takes the next row of the run.
 func (m *filterMaker) add(r *format.IDRow) {
@@ -60,7 +63,7 @@ func (m *filterMaker) add(r *format.IDRow) {
 	if len(m.f.firsts) > 0 && k == m.last {
 		return // an id stored again
 	}
-	if len(m.hashes) == fuseRows || len(m.f.firsts) == 0 {
+	if len(m.hashes) == m.limit || len(m.f.firsts) == 0 {
 		m.flush()
 		m.f.firsts = append(m.f.firsts, k)
 	}

@@ -205,7 +205,7 @@ func (s *Set) buildFilter(l *list, rows int) (again bool, err error) {
 		if r == nil {
 			return false, nil
 		}
-		s.build = &filterJob{r: r, next: r.source(), maker: newFilterMaker(new(fuseMaker))}
+		s.build = &filterJob{r: r, next: r.source(), maker: newFilterMaker(new(fuseMaker), s.opts.partRows)}
 	}
 	b := s.build
 	var row format.IDRow

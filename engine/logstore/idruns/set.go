@@ -29,6 +29,9 @@ type Options struct {
 	FilterBytes int64
 	// CacheBytes bounds the blocks kept in memory; default 16 MiB.
 	CacheBytes int64
+
+	// partRows is how many rows a filter covers; fuseRows but for tests.
+	partRows int
 }
 
 // ErrOrder says that a chunk does not follow the one before.
@@ -69,6 +72,9 @@ func Open(o Options) (*Set, error) {
 	}
 	if o.CacheBytes == 0 {
 		o.CacheBytes = 16 << 20
+	}
+	if o.partRows == 0 {
+		o.partRows = fuseRows
 	}
 	if o.FS == nil || o.Dir == "" || o.Group == 0 || o.Group > 63 {
 		return nil, fmt.Errorf("idruns: options: FS, Dir and Group (%d) are required", o.Group)

@@ -13,27 +13,29 @@ import (
 
 // history is what was ever stored, by key: the model.
 type history struct {
-	rng    *rand.Rand
+	rng    *rand.Rand // of the rows
+	ask    *rand.Rand // of the questions
 	rows   map[Key][]format.IDRow
 	keys   []Key
 	next   map[format.PartitionID]format.Offset
 	mark   Mark
 	window format.Wall
-	gone   format.Wall // rows older than it may be forgotten: an enlarged window brings none back
-	places format.Index
+	gone   format.Wall  // rows older than it may be forgotten: an enlarged window brings none back
+	places format.Index // the newest; each entry stores one id
+	chunks []uint64     // the mark that ends the chunk of each place
 }
 
 func newHistory(seed uint64) *history {
 	return &history{
-		rng: rand.New(rand.NewPCG(seed, 3)), rows: map[Key][]format.IDRow{}, next: map[format.PartitionID]format.Offset{},
+		rng: rand.New(rand.NewPCG(seed, 3)), ask: rand.New(rand.NewPCG(seed, 4)), rows: map[Key][]format.IDRow{}, next: map[format.PartitionID]format.Offset{},
 		window: 600, mark: Mark{W: 1000},
 	}
 }
 
-func (h *history) key() Key {
-	k := Key{Partition: format.PartitionID(64*(1+h.rng.IntN(6)) + 5)}
-	binary.BigEndian.PutUint64(k.Hash[:], h.rng.Uint64()>>(h.rng.IntN(2)*60)) // some share their first half
-	binary.BigEndian.PutUint64(k.Hash[8:], h.rng.Uint64())
+func newKey(rng *rand.Rand) Key {
+	k := Key{Partition: format.PartitionID(64*(1+rng.IntN(6)) + 5)}
+	binary.BigEndian.PutUint64(k.Hash[:], rng.Uint64()>>(rng.IntN(2)*60)) // some share their first half
+	binary.BigEndian.PutUint64(k.Hash[8:], rng.Uint64())
 	return k
 }
 
@@ -48,7 +50,7 @@ func (h *history) chunk() []format.IDRow {
 		n = 0
 	}
 	for range n {
-		k := h.key()
+		k := newKey(h.rng)
 		if len(h.keys) > 0 && h.rng.IntN(4) == 0 {
 			k = h.keys[h.rng.IntN(len(h.keys))]
 		}
@@ -56,6 +58,7 @@ func (h *history) chunk() []format.IDRow {
 			h.keys = append(h.keys, k)
 		}
 		h.places++
+		h.chunks = append(h.chunks, h.mark.Number+1)
 		r := format.IDRow{
 			Partition: k.Partition, Hash: k.Hash, Offset: h.next[k.Partition],
 			Place: format.Place{Index: h.places, Ordinal: 7}, W: h.mark.W + format.Wall(h.rng.IntN(10)),
@@ -75,10 +78,10 @@ func (h *history) chunk() []format.IDRow {
 func (h *history) check(s *Set, upto uint64) error {
 	var keys []Key
 	for range 40 {
-		if len(h.keys) > 0 && h.rng.IntN(3) > 0 {
-			keys = append(keys, h.keys[h.rng.IntN(len(h.keys))])
+		if len(h.keys) > 0 && h.ask.IntN(3) > 0 {
+			keys = append(keys, h.keys[h.ask.IntN(len(h.keys))])
 		} else {
-			keys = append(keys, h.key())
+			keys = append(keys, newKey(h.ask))
 		}
 	}
 	got := make([]Original, len(keys))
@@ -101,6 +104,9 @@ func (h *history) check(s *Set, upto uint64) error {
 			continue
 		}
 		want := all[len(all)-1]
+		if h.chunks[want.Place.Index-1] <= upto && want.W >= h.gone && (got[i] != Original{want, true}) {
+			return fmt.Errorf("%v, clear up to %d: %+v, want %+v", k, upto, got[i], want)
+		}
 		if found && row != want || !found && want.W >= h.gone {
 			return fmt.Errorf("%v: found %v %+v, want %+v", k, found, row, want)
 		}
@@ -115,6 +121,7 @@ func open(t *testing.T, fs vfs.FS, files []format.ManifestFile, clearTo uint64, 
 	}
 	s, err := Open(Options{
 		FS: fs, Dir: "/ids", Group: 5, Files: files, ClearTo: clearTo, FilterBytes: filters, CacheBytes: 64 << 10,
+		partRows: 40,
 	})
 	if err != nil {
 		t.Fatal(err)
