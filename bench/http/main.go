@@ -97,9 +97,9 @@ func conditions(o *load.Options) string {
 	if o.Rate > 0 {
 		pace = report.Number(o.Rate) + " msg/s open loop"
 	}
-	return fmt.Sprintf("%d partitions, %d producers of %d x %d B, %d consumers (batch=%d&partitions=%d), %s, %v after %v, load %.1f",
-		o.Partitions, o.Producers, o.Batch, o.Size, o.Consumers, o.PopBatch, o.PopPartitions, pace, o.Duration, o.Warmup,
-		procfs.Load())
+	return fmt.Sprintf("%d partitions, %d producers of %d x %d B, %d consumers (batch=%d&partitions=%d), %s, %v after %v, "+
+		"load %.1f", o.Partitions, o.Producers, o.Batch, o.Size, o.Consumers, o.PopBatch, o.PopPartitions, pace,
+		o.Duration, o.Warmup, procfs.Load())
 }
 
 // fill notes what a load measured.

@@ -33,7 +33,7 @@ type options struct {
 func main() {
 	var o options
 	flag.StringVar(&o.dir, "dir", "bench/out", "directory for data, on the disk to be measured")
-	partitions := flag.String("partitions", "10000", "partitions; several numbers, with commas, are measured one after another")
+	partitions := flag.String("partitions", "10000", "partitions; several numbers, with commas, one after another")
 	flag.IntVar(&o.producers, "producers", 4, "goroutines that push")
 	flag.IntVar(&o.consumers, "consumers", 0, "goroutines that pop and ack")
 	flag.IntVar(&o.batch, "batch", 400, "messages of a push")
@@ -44,7 +44,7 @@ func main() {
 	flag.DurationVar(&o.warmup, "warmup", 20*time.Second, "time before counting")
 	flag.DurationVar(&o.duration, "duration", 60*time.Second, "time counted")
 	flag.BoolVar(&o.floor, "floor", true, "measure the disk too")
-	flag.StringVar(&o.pebble, "pebble", "bench/out/pebble", "peer to run under the same load if the file exists; empty runs none")
+	flag.StringVar(&o.pebble, "pebble", "bench/out/pebble", "peer to run under the same load, if it is built; empty for none")
 	profile := flag.String("cpuprofile", "", "file for a profile of the engine's runs")
 	asJSON := flag.Bool("json", false, "print one JSON object")
 	flag.Parse()

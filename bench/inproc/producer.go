@@ -92,7 +92,8 @@ func (p *producer) build() {
 	l := p.l
 	slices.Sort(p.chosen)
 	n := len(p.chosen)
-	p.numbers, p.messages, p.appends, p.ops = p.numbers[:0], slices.Grow(p.messages[:0], n), slices.Grow(p.appends[:0], n), p.ops[:0]
+	p.messages, p.appends = slices.Grow(p.messages[:0], n), slices.Grow(p.appends[:0], n)
+	p.numbers, p.ops = p.numbers[:0], p.ops[:0]
 	p.payloads, p.ids = slices.Grow(p.payloads[:0], n*l.o.size), p.ids[:0]
 	at := time.Now().UnixMicro()
 	for _, part := range p.chosen {

@@ -50,7 +50,8 @@ func measure(ctx context.Context, o *options, partitions int, r *report.Report, 
 		return 0, err
 	}
 	defer os.RemoveAll(dir)
-	e, err := engine.OpenLocal(engine.Config{FS: vfs.NewOS(vfs.OSOptions{}), Clock: clock.Real(), Rand: clock.RealRand(), Dir: dir})
+	e, err := engine.OpenLocal(engine.Config{FS: vfs.NewOS(vfs.OSOptions{}), Clock: clock.Real(), Rand: clock.RealRand(),
+		Dir: dir})
 	if err != nil {
 		return 0, err
 	}

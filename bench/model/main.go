@@ -85,7 +85,8 @@ func add(sum, c *enginetest.Coverage) {
 }
 
 func print(cov *enginetest.Coverage, seed uint64, least int, took time.Duration) {
-	fmt.Printf("seed %d, %v, assertions %v\n%s\nverdicts below %d:\n", seed, took.Round(time.Second), invariants.Enabled, cov, least)
+	fmt.Printf("seed %d, %v, assertions %v\n%s\n", seed, took.Round(time.Second), invariants.Enabled, cov)
+	fmt.Printf("verdicts below %d:\n", least)
 	for _, v := range slices.Sorted(maps.Keys(cov.Verdicts)) {
 		if n := cov.Verdicts[v]; n < least {
 			fmt.Printf("%9d  %s\n", n, v)

@@ -138,7 +138,8 @@ type mortalCatalog struct {
 	x *mortal
 }
 
-func (m *mortalCatalog) Configure(ctx context.Context, c engine.Caller, r engine.ConfigureRequest) (engine.QueueInfo, error) {
+func (m *mortalCatalog) Configure(ctx context.Context, c engine.Caller, r engine.ConfigureRequest) (engine.QueueInfo,
+	error) {
 	ctx, done := m.x.until(ctx)
 	defer done()
 	info, err := m.Catalog.Configure(ctx, c, r)

@@ -222,7 +222,8 @@ func (s *subject) remembers() error {
 	defer c.Close()
 	for _, part := range []int{0, s.o.more / 2, s.o.more - 1} {
 		c.PushBegin()
-		c.PushItem([]byte(secondQueue), message.AppendPartition(nil, part), message.AppendID(nil, 1, uint32(part), 1<<31), []byte("null"))
+		id := message.AppendID(nil, 1, uint32(part), 1<<31)
+		c.PushItem([]byte(secondQueue), message.AppendPartition(nil, part), id, []byte("null"))
 		a, err := c.PushSend()
 		if err != nil {
 			return err

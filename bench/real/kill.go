@@ -67,8 +67,8 @@ func (k *killer) strike(ctx context.Context, want int) error {
 func (k *killer) once(ctx context.Context) (bool, error) {
 	r := k.run
 	if !r.gate.gather(ctx, killPushes) {
-		return false, fmt.Errorf("only %d messages were left when kill %d was due, and %d producers that push: use a longer input or fewer kills",
-			int64(len(r.in.lines))-r.taken.Load(), len(k.kills)+1, killPushes)
+		return false, fmt.Errorf("kill %d was due %d messages before the end, and %d producers no longer push: "+
+			"use a longer input or fewer kills", len(k.kills)+1, int64(len(r.in.lines))-r.taken.Load(), killPushes)
 	}
 	for r.traffic.underway(popCall) < min(r.o.workers, killPops+1) && ctx.Err() == nil {
 		pause(ctx, 50*time.Microsecond) // the workers catch up with what was pushed
@@ -93,8 +93,9 @@ func (k *killer) once(ctx context.Context) (bool, error) {
 	}
 	hit.restart = r.node.started()
 	k.kills = append(k.kills, hit)
+	u := &hit.unanswered
 	r.say("kill %d after %d messages: %d pushes, %d pops and %d acks unanswered, ready again after %v%s", len(k.kills), at,
-		hit.unanswered[pushCall], hit.unanswered[popCall], hit.unanswered[ackCall], hit.restart.Round(time.Millisecond), not(hit.counts()))
+		u[pushCall], u[popCall], u[ackCall], hit.restart.Round(time.Millisecond), not(hit.counts()))
 	return hit.counts(), nil
 }
 

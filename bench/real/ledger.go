@@ -81,7 +81,8 @@ func (l *ledger) received(m *client.Message) *line {
 		l.mu.next[e.file] = next + 1
 		l.mu.state[e] = &receipt{}
 	case e.at > next:
-		l.v.add("group %s: %s went on with version %d, want %d: a gap", l.group, e.file.name, e.file.first+e.at, e.file.first+next)
+		l.v.add("group %s: %s went on with version %d, want %d: a gap", l.group, e.file.name, e.file.first+e.at,
+			e.file.first+next)
 	default:
 		l.again(m, e)
 	}
@@ -95,7 +96,8 @@ func (l *ledger) again(m *client.Message, e *line) {
 	switch {
 	case r == nil: // it was skipped before, which is named already
 	case r.acked:
-		l.v.add("group %s: %s version %d was acknowledged and came again (attempt %d)", l.group, e.file.name, e.file.first+e.at, m.Attempt)
+		l.v.add("group %s: %s version %d was acknowledged and came again (attempt %d)", l.group, e.file.name,
+			e.file.first+e.at, m.Attempt)
 	case r.lost:
 		l.mu.redeliveredAfterLost++
 	case m.Attempt < 2:
@@ -150,7 +152,8 @@ func (l *ledger) finish() counts {
 	defer l.mu.Unlock()
 	for _, e := range l.in.files {
 		if n := l.mu.next[e]; n != len(e.lines) {
-			l.v.add("group %s: %s was read up to version %d, its last is %d", l.group, e.name, e.first+n-1, e.first+len(e.lines)-1)
+			l.v.add("group %s: %s was read up to version %d, its last is %d", l.group, e.name, e.first+n-1,
+				e.first+len(e.lines)-1)
 		}
 	}
 	return l.mu.counts

@@ -45,12 +45,14 @@ func TestLedger(t *testing.T) {
 	f := in.files["go.mod"]
 	msg := func(at int, attempt uint64) *client.Message {
 		l := f.lines[at]
-		return &client.Message{ID: l.id, Partition: []byte(f.name), PartitionID: []byte("1"), Data: l.raw, Offset: uint64(at), Attempt: attempt}
+		return &client.Message{ID: l.id, Partition: []byte(f.name), PartitionID: []byte("1"), Data: l.raw,
+			Offset: uint64(at), Attempt: attempt}
 	}
 	changed, moved := msg(2, 1), msg(2, 1)
 	changed.Data = []byte(strings.Replace(string(changed.Data), `"n":`, `"n": `, 1))
 	moved.Offset = 3
 	foreign := &client.Message{Partition: []byte("go.mod"), Data: []byte(`{"version":100000}`)}
+	misplaced := &client.Message{Partition: []byte("no such file"), Data: f.lines[2].raw}
 	for name, c := range map[string]struct {
 		before func(l *ledger)
 		then   *client.Message
@@ -66,7 +68,7 @@ func TestLedger(t *testing.T) {
 		"another payload":      {nil, changed, "came as offset"},
 		"another offset":       {nil, moved, "came as offset"},
 		"nobody's message":     {nil, foreign, "no line of the input"},
-		"somebody else's file": {nil, &client.Message{Partition: []byte("no such file"), Data: f.lines[2].raw}, "no line of the input"},
+		"somebody else's file": {nil, misplaced, "no line of the input"},
 	} {
 		var v violations
 		l := newLedger(in, "g", &v)
@@ -90,8 +92,11 @@ func TestAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := in.files["go.mod"].lines[1]
-	queued := client.Pushed{Status: []byte("queued"), ID: []byte("a"), Offset: 1}
-	duplicate := client.Pushed{Status: []byte("duplicate"), ID: []byte("a"), Offset: 1}
+	answer := func(status, id string, offset uint64) client.Pushed {
+		return client.Pushed{Status: []byte(status), ID: []byte(id), Offset: offset}
+	}
+	queued, duplicate, other := answer("queued", "a", 1), answer("duplicate", "a", 1), answer("duplicate", "b", 1)
+	elsewhere, elsewhereAgain := answer("queued", "a", 2), answer("duplicate", "a", 2)
 	for name, c := range map[string]struct {
 		first, second client.Pushed
 		sure          bool
@@ -100,10 +105,10 @@ func TestAnswers(t *testing.T) {
 		"stored, then a duplicate":      {queued, duplicate, true, ""},
 		"sent again after no answer":    {duplicate, duplicate, false, ""},
 		"a duplicate of nothing":        {duplicate, duplicate, true, "was sent once"},
-		"another offset":                {client.Pushed{Status: []byte("queued"), ID: []byte("a"), Offset: 2}, client.Pushed{Status: []byte("duplicate"), ID: []byte("a"), Offset: 2}, true, "was stored at offset 2"},
-		"refused":                       {client.Pushed{Status: []byte("error")}, duplicate, true, "was answered error"},
+		"another offset":                {elsewhere, elsewhereAgain, true, "was stored at offset 2"},
+		"refused":                       {answer("error", "", 0), duplicate, true, "was answered error"},
 		"stored twice":                  {queued, queued, true, "want duplicate"},
-		"a duplicate of something else": {queued, client.Pushed{Status: []byte("duplicate"), ID: []byte("b"), Offset: 1}, true, "as b"},
+		"a duplicate of something else": {queued, other, true, "as b"},
 	} {
 		r := &replay{in: in}
 		r.mu.stored = map[*line]stored{}

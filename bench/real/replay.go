@@ -110,8 +110,9 @@ func run(ctx context.Context, o options) (*report.Report, error) {
 }
 
 func (r *replay) phases(ctx context.Context) (*report.Report, error) {
-	out := &report.Report{Program: "real", Conditions: fmt.Sprintf("%d lines of %d files from %s, %d producers, %d workers, %d kills",
-		len(r.in.lines), len(r.in.files), filepath.Base(r.o.input), r.o.producers, r.o.workers, r.o.kills)}
+	out := &report.Report{Program: "real", Conditions: fmt.Sprintf(
+		"%d lines of %d files from %s, %d producers, %d workers, %d kills", len(r.in.lines), len(r.in.files),
+		filepath.Base(r.o.input), r.o.producers, r.o.workers, r.o.kills)}
 	start := time.Now()
 	group := newLedger(r.in, "workers", &r.v)
 	k := &killer{run: r, rng: rand.New(rand.NewPCG(r.o.seed, 99))}
