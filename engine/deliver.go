@@ -93,10 +93,9 @@ func (d *rendering) claim(cl *format.Claim) error {
 	if len(d.messages) == first {
 		if next < cl.End {
 			d.handBack(cl) // it has something, for which the answer has no room
-		} else {
-			d.skip(cl, max(next, part.start))
+			return nil
 		}
-		return nil
+		return d.skip(cl, &part)
 	}
 	last := d.messages[len(d.messages)-1].Offset
 	switch {
@@ -120,10 +119,23 @@ func (d *rendering) commands() *format.CommandBuf {
 	return d.after.buf
 }
 
-func (d *rendering) skip(cl *format.Claim, upto format.Offset) {
-	if lease := d.answer.result.Lease; !lease.IsZero() {
-		d.commands().AddSkip(&format.Skip{Lease: lease, Partition: cl.Partition, Upto: max(upto, cl.End)})
+// skip moves the cursor over a range of which nothing is left, and over all that is gone behind it: a
+// small batch must not creep through what retention removed.
+func (d *rendering) skip(cl *format.Claim, part *partView) error {
+	lease := d.answer.result.Lease
+	if lease.IsZero() {
+		return nil
 	}
+	n := d.call.n
+	start, err := n.logStart(part)
+	if err == nil {
+		start, err = n.deliverableFrom(part, start, d.answer.header.W)
+	}
+	if err != nil {
+		return err
+	}
+	d.commands().AddSkip(&format.Skip{Lease: lease, Partition: cl.Partition, Upto: max(start, cl.End)})
+	return nil
 }
 
 func (d *rendering) trim(cl *format.Claim, last, end format.Offset) {

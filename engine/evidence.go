@@ -24,10 +24,8 @@ func (c *popCall) findEvidence(res *format.PopResult) *Error {
 	case format.StartFrom:
 		at, err = n.firstAt(&part, start, res.NeedFrom)
 	case 0:
-		at = foundAt{found: true, offset: start}
-		if part.ttl > 0 {
-			at, err = n.firstAt(&part, start, n.wall()-format.Wall(part.ttl)+1)
-		}
+		at.found = true
+		at.offset, err = n.deliverableFrom(&part, start, n.wall())
 	default:
 		at = foundAt{found: true, offset: start}
 	}
@@ -41,6 +39,18 @@ func (c *popCall) findEvidence(res *format.PopResult) *Error {
 	c.cmd.Evidence = append(c.cmd.Evidence, format.CursorEvidence{
 		Partition: res.Need, Generation: res.NeedGeneration, Offset: offset})
 	return nil
+}
+
+// deliverableFrom is the first offset from start, the log start, on whose time to live was not over at w.
+func (n *Node) deliverableFrom(part *partView, start format.Offset, w format.Wall) (format.Offset, error) {
+	if part.ttl <= 0 {
+		return start, nil
+	}
+	at, err := n.firstAt(part, start, w-format.Wall(part.ttl)+1)
+	if err != nil || at.found {
+		return at.offset, err
+	}
+	return part.next, nil
 }
 
 // resolveAck turns the id an ack names into an offset: a message id by arithmetic; an id this node

@@ -178,6 +178,22 @@ var popRules = []rule{
 		r.removedBy("q", "p", 2)
 		r.some(popOf("q"), "c")
 	}},
+	{"S-pop-16", "a small batch gets over a large hole", func(r *rig) {
+		r.configure("q", format.OptMaxWaitTimeSeconds, format.QueueOptions{MaxWaitTimeSeconds: 60})
+		var ids []string
+		for i := range 1000 {
+			ids = append(ids, fmt.Sprint(i))
+		}
+		r.push("q", "p", ids...)
+		r.advance(50 * time.Second)
+		r.push("q", "p", "z")
+		r.removedBy("q", "p", 1000)
+		req := popOf("q")
+		req.Batch = 1
+		b := r.pop(req)
+		check(r, b != nil, "empty, although a message is left")
+		b.want("z")
+	}},
 	{"S-pop-17", "what retention emptied is not pending", func(r *rig) {
 		r.configure("q", format.OptMaxWaitTimeSeconds, format.QueueOptions{MaxWaitTimeSeconds: 10})
 		r.push("q", "p", "a")
@@ -320,7 +336,7 @@ var waitRules = []rule{
 		r.arrives(parked, "a") // hand-back
 		r.configure("q", format.OptLeaseTime, format.QueueOptions{LeaseTime: 10})
 		r.advance(60 * time.Second)
-		b = r.some(req, "a")
+		r.some(req, "a")
 		parked = r.parked(req)
 		r.advance(10 * time.Second)
 		b = r.arrives(parked, "a") // expiry
