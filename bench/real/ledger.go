@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"sync"
 
 	"queen/bench/internal/client"
@@ -23,6 +24,16 @@ func (v *violations) add(format string, args ...any) {
 	if v.mu.count++; len(v.mu.some) < 50 {
 		v.mu.some = append(v.mu.some, fmt.Sprintf(format, args...))
 	}
+}
+
+func (v *violations) list() []string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	out := slices.Clone(v.mu.some)
+	if more := v.mu.count - len(out); more > 0 {
+		out = append(out, fmt.Sprintf("and %d more", more))
+	}
+	return out
 }
 
 // ledger follows what one consumer group receives and acknowledges.

@@ -102,17 +102,23 @@ func run(ctx context.Context, o options) (*report.Report, error) {
 	defer func() { r.node.Kill() }()
 	ctx, cancel := context.WithTimeout(ctx, o.limit)
 	defer cancel()
-	out, err := r.phases(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("%w\nthe node said:\n%s", err, r.node.current().LogTail())
+	out := &report.Report{Program: "real", Conditions: fmt.Sprintf(
+		"%d lines of %d files from %s, %d producers, %d workers, %d kills", len(in.lines), len(in.files),
+		filepath.Base(o.input), o.producers, o.workers, o.kills)}
+	err = r.phases(ctx, out)
+	out.Violations = r.v.list()
+	if err == nil {
+		return out, nil
 	}
+	err = fmt.Errorf("%w\nthe node said:\n%s", err, r.node.current().LogTail())
+	if len(out.Violations) == 0 {
+		return nil, err
+	}
+	out.Violate("and then the run could not go on: %v", err) // which is how lost messages end
 	return out, nil
 }
 
-func (r *replay) phases(ctx context.Context) (*report.Report, error) {
-	out := &report.Report{Program: "real", Conditions: fmt.Sprintf(
-		"%d lines of %d files from %s, %d producers, %d workers, %d kills", len(r.in.lines), len(r.in.files),
-		filepath.Base(r.o.input), r.o.producers, r.o.workers, r.o.kills)}
+func (r *replay) phases(ctx context.Context, out *report.Report) error {
 	start := time.Now()
 	group := newLedger(r.in, "workers", &r.v)
 	k := &killer{run: r, rng: rand.New(rand.NewPCG(r.o.seed, 99))}
@@ -121,16 +127,16 @@ func (r *replay) phases(ctx context.Context) (*report.Report, error) {
 		func(ctx context.Context) error { return r.consume(ctx, group) },
 		func(ctx context.Context) error { return k.strike(ctx, r.o.kills) })
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := r.nothingLeft(ctx, group); err != nil {
-		return nil, err
+		return err
 	}
 	r.sum(out, group.finish(), k.kills, time.Since(start))
 	r.say("every line was consumed; replaying all of it again")
 	r.gate = newGate(r.o.producers)
 	if err := r.produce(ctx, r.second); err != nil {
-		return nil, err
+		return err
 	}
 	out.Add("second replay, duplicates", float64(r.duplicates.Load()), "msg")
 	if n := r.duplicates.Load(); n != int64(len(r.in.lines)) {
@@ -139,7 +145,7 @@ func (r *replay) phases(ctx context.Context) (*report.Report, error) {
 	r.say("a new group reads everything")
 	again := newLedger(r.in, "readers", &r.v)
 	if err := r.consume(ctx, again); err != nil {
-		return nil, err
+		return err
 	}
 	c := again.finish()
 	out.Add("new group, messages", float64(c.delivered), "msg")
@@ -147,13 +153,12 @@ func (r *replay) phases(ctx context.Context) (*report.Report, error) {
 		r.v.add("the new group received %d messages, want each of %d once", c.delivered, len(r.in.lines))
 	}
 	if err := r.nothingLeft(ctx, group); err != nil {
-		return nil, err
+		return err
 	}
 	if err := r.node.current().Stop(); err != nil {
 		r.v.add("%v", err)
 	}
-	out.Violations = r.v.mu.some
-	return out, nil
+	return nil
 }
 
 // produce runs the producers to their end.
