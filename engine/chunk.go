@@ -92,13 +92,6 @@ func (c *chunkHash) ended() endedChunk {
 	return c.mu.last
 }
 
-// empty reports that nothing was applied since the last Mark.
-func (c *chunkHash) empty() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.mu.entries == 0
-}
-
 func (c *chunkHash) bytes() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -73,13 +73,6 @@ func (d *delivered) add(t format.Tenant, lease format.UUID, claims []deliveredCl
 	}
 }
 
-// drop forgets a lease that ended.
-func (d *delivered) drop(lease format.UUID) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.dropLocked(lease)
-}
-
 func (d *delivered) dropLocked(lease format.UUID) {
 	if l := d.mu.leases[lease]; l != nil {
 		d.mu.bytes -= l.bytes

@@ -162,18 +162,6 @@ func (f *fuser) take() []*submission {
 	return out
 }
 
-// waiting reports whether anything is queued.
-func (f *fuser) waiting() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, q := range f.mu.pending {
-		if len(q) > 0 {
-			return true
-		}
-	}
-	return false
-}
-
 // close refuses what comes from now on; what is queued is still taken.
 func (f *fuser) close() {
 	f.mu.Lock()

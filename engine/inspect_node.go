@@ -133,7 +133,7 @@ func (in inspector) Messages(ctx context.Context, who Caller, f MessageFilter) (
 		to = now + 1
 	}
 	var queues []machine.Queue
-	catalog{in.n}.each(who.Tenant, func(q *machine.Queue) {
+	catalog(in).each(who.Tenant, func(q *machine.Queue) {
 		scope := Scope{Namespace: f.Namespace, Task: f.Task}
 		if (f.Queue == "" || f.Queue == q.Name) && scope.matches(&q.Options) {
 			queues = append(queues, *q)
@@ -250,7 +250,7 @@ func (in inspector) TopLag(_ context.Context, who Caller, queue string, limit in
 	}
 	var rows []LagRow
 	var queues []machine.Queue
-	catalog{in.n}.each(who.Tenant, func(q *machine.Queue) {
+	catalog(in).each(who.Tenant, func(q *machine.Queue) {
 		if queue == "" || q.Name == queue {
 			queues = append(queues, *q)
 		}
@@ -355,7 +355,7 @@ func (in inspector) Overview(_ context.Context, who Caller) (Overview, error) {
 	var o Overview
 	spaces, tasks := map[string]bool{}, map[string]bool{}
 	_, now := in.n.stamp.now()
-	catalog{in.n}.each(who.Tenant, func(q *machine.Queue) {
+	catalog(in).each(who.Tenant, func(q *machine.Queue) {
 		o.Queues++
 		o.Partitions += q.Partitions
 		o.DeadLetters += q.DeadLetters

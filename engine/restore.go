@@ -115,12 +115,9 @@ type restorer struct {
 // begin starts without a manifest: on a new directory, or where the whole log is there, of which
 // everything can be made again. A directory whose log lacks its beginning had one, and is refused.
 func (r *restorer) begin(damaged []error) error {
-	for _, s := range r.n.seq.Log().Segments() {
-		if s.Segment != 1 {
-			return fmt.Errorf("engine: the manifest is missing, and the log begins with segment %d: %w", s.Segment,
-				errors.Join(append(damaged, errors.New("without a manifest the state can be made from a whole log only"))...))
-		}
-		break
+	if all := r.n.seq.Log().Segments(); len(all) > 0 && all[0].Segment != 1 {
+		return fmt.Errorf("engine: the manifest is missing, and the log begins with segment %d: %w", all[0].Segment,
+			errors.Join(append(damaged, errors.New("without a manifest the state can be made from a whole log only"))...))
 	}
 	if len(damaged) > 0 {
 		r.n.event("the manifest is lost; the state is made from the log", errors.Join(damaged...))

@@ -141,7 +141,7 @@ func (l *popLag) read(now int64) (avg, most int64, ok bool) {
 func metricsJSON(c *call) error {
 	accept := strings.ToLower(string(c.ctx.Request.Header.Peek("Accept")))
 	if strings.Contains(accept, "openmetrics") {
-		return c.metricsAs(expfmt.NegotiateIncludingOpenMetrics(http.Header{"Accept": {accept}}))
+		return c.metricsAs(expfmt.NegotiateAccept(http.Header{"Accept": {accept}}, expfmt.DefaultOpenMetricsAcceptedFormats()...))
 	}
 	if strings.Contains(accept, "text/plain") {
 		return metricsText(c)

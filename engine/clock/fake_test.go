@@ -190,7 +190,7 @@ func TestRand(t *testing.T) {
 	real := clock.RealRand()
 	real.Fill(p[:])
 	real.Fill(q[:])
-	if p == q || real.Uint64() == real.Uint64() {
+	if first, second := real.Uint64(), real.Uint64(); p == q || first == second {
 		t.Error("the system's source repeats itself")
 	}
 }

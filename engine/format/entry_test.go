@@ -16,7 +16,6 @@ func TestEntryGivesBackWhatWasAdded(t *testing.T) {
 		b.Begin(header)
 		var want []any
 		var kinds []Kind
-		var payloads [][]byte
 		for range 1 + g.IntN(4) {
 			var buf CommandBuf
 			before := len(want)
@@ -35,7 +34,6 @@ func TestEntryGivesBackWhatWasAdded(t *testing.T) {
 			if number != before || ordinal != b.Ordinals()-buf.Ordinals {
 				t.Fatalf("seed %d: first command %d ordinal %d", seed, number, ordinal)
 			}
-			payloads = append(payloads, buf.Payload)
 		}
 		if len(want) == 0 {
 			continue

@@ -310,25 +310,25 @@ func walkFragments(w *window, pos int64) ([]fragment, error) {
 // nextRecord finds the record behind one that ends at pos: in the same extent or in the next. io.EOF if
 // there is none.
 func nextRecord(w *window, pos int64) (int64, error) {
-	for pos < w.size {
-		b, err := w.bytes(pos, 8)
-		if err != nil {
-			return 0, err
-		}
-		next, step := format.NextRecord(pos, b)
-		if step == format.StepRecord {
-			return next, nil
-		}
-		if next >= w.size {
-			break
-		}
-		if b, err = w.bytes(next, format.ExtentHeadSize); err != nil {
-			return 0, err
-		}
-		if _, err = format.ParseExtentHead(b); err != nil {
-			return 0, err
-		}
-		return next + format.ExtentHeadSize, nil
+	if pos >= w.size {
+		return 0, io.EOF
 	}
-	return 0, io.EOF
+	b, err := w.bytes(pos, 8)
+	if err != nil {
+		return 0, err
+	}
+	next, step := format.NextRecord(pos, b)
+	if step == format.StepRecord {
+		return next, nil
+	}
+	if next >= w.size {
+		return 0, io.EOF
+	}
+	if b, err = w.bytes(next, format.ExtentHeadSize); err != nil {
+		return 0, err
+	}
+	if _, err = format.ParseExtentHead(b); err != nil {
+		return 0, err
+	}
+	return next + format.ExtentHeadSize, nil
 }

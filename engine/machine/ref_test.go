@@ -46,21 +46,17 @@ type refGroup struct {
 }
 
 type refCur struct {
-	next         int
-	lease        format.UUID // zero: none ever
-	leased       bool
-	first, end   int
-	expiry       format.Mono
-	attempts     int
-	at           int // the attempts are of this head
-	retries      int
-	notBefore    format.Mono
-	delivered    int
-	acked        bool
-	receipt      format.AckResult
-	receiptLease format.UUID
-	receiptRuns  string
-	receiptUntil format.Mono
+	next       int
+	lease      format.UUID // zero: none ever
+	leased     bool
+	first, end int
+	expiry     format.Mono
+	attempts   int
+	at         int // the attempts are of this head
+	retries    int
+	notBefore  format.Mono
+	delivered  int
+	acked      bool
 }
 
 type refDead struct {

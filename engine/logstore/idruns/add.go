@@ -1,6 +1,8 @@
 package idruns
 
 import (
+	"cmp"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -18,11 +20,11 @@ type Mark struct {
 	W, Horizon format.Wall
 }
 
-// Add stores the ids of the chunk that the mark closed, sorts rows in place if they are not sorted by
-// (partition, hash, offset), and then merges and drops runs as the rule demands at this mark; what
-// Step has not done of that yet is done here. When it returns nil all of it is durable and ClearTo is
-// the mark. Chunks come in order without gap; one that is held already is passed over. After an error
-// nothing has changed, and Add may be called again.
+// Add stores the ids of the chunk that the mark closed, rows in any order, and then merges and drops
+// runs as the rule demands at this mark; what Step has not done of that yet is done here. When it
+// returns nil all of it is durable and ClearTo is the mark. Chunks come in order without gap; one that
+// is held already is passed over. After an error nothing has changed, and Add may be called again. rows
+// belongs to the caller again when Add returns.
 func (s *Set) Add(m Mark, rows []format.IDRow) error {
 	l := s.acquire()
 	defer l.release()
@@ -99,28 +101,45 @@ func condemned(r *run, err error) *run {
 
 // write makes the run of one chunk.
 func (s *Set) write(mark uint64, rows []format.IDRow) (*run, error) {
-	byKey := func(a, b format.IDRow) int {
-		switch {
-		case a.Less(&b):
-			return -1
-		case b.Less(&a):
-			return 1
-		}
-		return 0
-	}
-	if !slices.IsSortedFunc(rows, byKey) {
-		slices.SortFunc(rows, byKey)
-	}
 	w, err := s.create(mark, mark)
 	if err != nil {
 		return nil, err
 	}
-	for i := range rows {
-		if err := w.add(&rows[i]); err != nil {
+	for _, k := range sorted(rows) {
+		if err := w.add(&rows[k.at]); err != nil {
 			return nil, w.abort(err)
 		}
 	}
 	return w.finish()
+}
+
+// sortKey stands for a row while a chunk is sorted: it is less than half as long.
+type sortKey struct {
+	pid, high uint64
+	at        uint32
+}
+
+// sorted returns the order of the rows by (partition, hash, offset).
+func sorted(rows []format.IDRow) []sortKey {
+	keys := make([]sortKey, len(rows))
+	for i := range rows {
+		r := &rows[i]
+		keys[i] = sortKey{uint64(r.Partition), binary.BigEndian.Uint64(r.Hash[:8]), uint32(i)}
+	}
+	slices.SortFunc(keys, func(a, b sortKey) int {
+		switch {
+		case a.pid != b.pid:
+			return cmp.Compare(a.pid, b.pid)
+		case a.high != b.high:
+			return cmp.Compare(a.high, b.high)
+		case rows[a.at].Less(&rows[b.at]):
+			return -1
+		case rows[b.at].Less(&rows[a.at]):
+			return 1
+		}
+		return 0
+	})
+	return keys
 }
 
 // idWriter writes a run and makes its filter on the way.

@@ -17,7 +17,6 @@ type runWriter struct {
 	w           *runfile.Writer
 	first, last uint32
 	pid         format.PartitionID
-	back        uint32 // of rows of pid that were left out
 }
 
 func (x *Runs) create(first, last uint32, c *census, at format.Wall) (*runWriter, error) {
