@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 
 	"queen/engine/format"
@@ -29,6 +30,7 @@ func (n *Node) Apply(c Committed) (Applied, error) {
 	before := n.state.m.Rows()
 	err = n.state.m.Apply(c.Index, &e, &fl.results)
 	n.state.Unlock()
+	err = errors.Join(err, n.keyed.failed)
 	if err != nil {
 		return Applied{}, err
 	}

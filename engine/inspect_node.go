@@ -117,61 +117,25 @@ const (
 	browseRecent     = 256 // messages looked at per partition
 )
 
+// browsed is a message found by Messages.
+type browsed struct {
+	part partView
+	rec  Record
+}
+
 func (in inspector) Messages(ctx context.Context, who Caller, f MessageFilter) ([]MessageDetail, error) {
 	limit := min(max(f.Limit, 0), 1000)
 	if limit == 0 {
 		limit = 200
 	}
-	type hit struct {
-		part partView
-		rec  Record
+	if f.To == 0 {
+		f.To = in.n.wall() + 1
 	}
-	var hits []hit
-	_, now := in.n.stamp.now()
-	to := f.To
-	if to == 0 {
-		to = now + 1
+	hits, err := in.browse(ctx, who, &f)
+	if err != nil {
+		return nil, errRead(err)
 	}
-	var queues []machine.Queue
-	catalog(in).each(who.Tenant, func(q *machine.Queue) {
-		scope := Scope{Namespace: f.Namespace, Task: f.Task}
-		if (f.Queue == "" || f.Queue == q.Name) && scope.matches(&q.Options) {
-			queues = append(queues, *q)
-		}
-	})
-	left := browsePartitions
-	for i := range queues {
-		for after := format.PartitionID(0); left > 0 && ctx.Err() == nil; {
-			in.n.state.RLock()
-			rows, next := in.n.state.m.Partitions(queues[i].ID, after, f.From, min(left, 256), 65_536)
-			in.n.state.RUnlock()
-			for k := range rows {
-				if f.Partition != "" && rows[k].Name != f.Partition {
-					continue
-				}
-				left--
-				part := newPartView(rows[k], &queues[i])
-				from := part.start
-				if part.next-from > browseRecent {
-					from = part.next - browseRecent
-				}
-				reader := frameReader{n: in.n}
-				if _, err := reader.read(part.span(from, part.next), maxReadBytes, false, func(rec *Record) bool {
-					if rec.CreatedAt >= f.From && rec.CreatedAt < to {
-						hits = append(hits, hit{part, *rec})
-					}
-					return true
-				}); err != nil {
-					return nil, errRead(err)
-				}
-			}
-			if next == 0 {
-				break
-			}
-			after = next
-		}
-	}
-	slices.SortStableFunc(hits, func(a, b hit) int {
+	slices.SortStableFunc(hits, func(a, b browsed) int {
 		return cmp.Or(cmp.Compare(b.rec.CreatedAt, a.rec.CreatedAt), cmp.Compare(b.rec.Offset, a.rec.Offset))
 	})
 	var out []MessageDetail
@@ -190,6 +154,57 @@ func (in inspector) Messages(ctx context.Context, who Caller, f MessageFilter) (
 		}
 	}
 	return out, nil
+}
+
+// browse reads the newest messages of the partitions that the filter names, within bounds.
+func (in inspector) browse(ctx context.Context, who Caller, f *MessageFilter) ([]browsed, error) {
+	var queues []machine.Queue
+	catalog(in).each(who.Tenant, func(q *machine.Queue) {
+		scope := Scope{Namespace: f.Namespace, Task: f.Task}
+		if (f.Queue == "" || f.Queue == q.Name) && scope.matches(&q.Options) {
+			queues = append(queues, *q)
+		}
+	})
+	var hits []browsed
+	left := browsePartitions
+	for i := range queues {
+		for after := format.PartitionID(0); left > 0 && ctx.Err() == nil; {
+			in.n.state.RLock()
+			rows, next := in.n.state.m.Partitions(queues[i].ID, after, f.From, min(left, 256), 65_536)
+			in.n.state.RUnlock()
+			for k := range rows {
+				if f.Partition != "" && rows[k].Name != f.Partition {
+					continue
+				}
+				left--
+				var err error
+				if hits, err = in.recent(newPartView(rows[k], &queues[i]), f, hits); err != nil {
+					return nil, err
+				}
+			}
+			if next == 0 {
+				break
+			}
+			after = next
+		}
+	}
+	return hits, nil
+}
+
+// recent appends the newest messages of a partition that were created in the filter's time.
+func (in inspector) recent(part partView, f *MessageFilter, hits []browsed) ([]browsed, error) {
+	from := part.start
+	if part.next-from > browseRecent {
+		from = part.next - browseRecent
+	}
+	reader := frameReader{n: in.n}
+	_, err := reader.read(part.span(from, part.next), maxReadBytes, false, func(rec *Record) bool {
+		if rec.CreatedAt >= f.From && rec.CreatedAt < f.To {
+			hits = append(hits, browsed{part, *rec})
+		}
+		return true
+	})
+	return hits, err
 }
 
 func (in inspector) Depth(_ context.Context, who Caller, queue, group string) (Depth, error) {
