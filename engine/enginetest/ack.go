@@ -29,7 +29,7 @@ type signal struct {
 	ack    *engine.Ack
 }
 
-// ackMemo is the last ack that ended a lease: the same ack again, within a minute, gets the same
+// ackMemo is an ack that ended a lease: the same ack again, within a minute, gets the same
 // answer (S-ack-15). The same ack means the same verdicts on the same offsets.
 type ackMemo struct {
 	lease    string
@@ -104,8 +104,9 @@ func (s *state) ackKey(by engine.Caller, k ackKey, at []int, ops []engine.Op, re
 	}
 	filed := s.settle(g, p, sigs, res)
 	if live != nil && c.lease == nil {
-		c.repeat = &ackMemo{lease: live.text, until: s.t + memoMicros, before: before, end: end,
-			verdicts: verdicts(p, before, at, ops), filed: filed}
+		c.memos = slices.DeleteFunc(c.memos, func(m *ackMemo) bool { return s.t >= m.until })
+		c.memos = append(c.memos, &ackMemo{lease: live.text, until: s.t + memoMicros, before: before, end: end,
+			verdicts: verdicts(p, before, at, ops), filed: filed})
 	}
 	s.refresh(p.q, true)
 }
@@ -128,11 +129,14 @@ func verdicts(p *part, next format.Offset, at []int, ops []engine.Op) map[format
 
 // repeated answers an ack that already applied and released its lease as it was answered then.
 func (s *state) repeated(c *cursor, p *part, k ackKey, at []int, ops []engine.Op, res []engine.Result) bool {
-	m := c.repeat
-	if m == nil || k.unfenced || !strings.EqualFold(m.lease, k.lease) || s.t >= m.until ||
-		!maps.Equal(m.verdicts, verdicts(p, m.before, at, ops)) {
+	i := slices.IndexFunc(c.memos, func(m *ackMemo) bool {
+		return !k.unfenced && strings.EqualFold(m.lease, k.lease) && s.t < m.until &&
+			maps.Equal(m.verdicts, verdicts(p, m.before, at, ops))
+	})
+	if i < 0 {
 		return false
 	}
+	m := c.memos[i]
 	s.repeats = append(s.repeats, at...)
 	named := map[format.Offset]bool{}
 	for _, i := range at {

@@ -1,7 +1,6 @@
 package enginetest
 
 import (
-	"maps"
 	"slices"
 
 	"queen/engine/format"
@@ -62,10 +61,6 @@ func (c *cursor) clone() *cursor {
 		l := *c.lease
 		n.lease = &l
 	}
-	if c.repeat != nil {
-		m := *c.repeat
-		m.verdicts, m.filed = maps.Clone(m.verdicts), maps.Clone(m.filed)
-		n.repeat = &m
-	}
+	n.memos = slices.Clone(c.memos)
 	return &n
 }

@@ -162,8 +162,8 @@ func (s *state) edges() []int64 {
 				if c.lease != nil {
 					at(int64(c.lease.expiry - s.t))
 				}
-				if c.repeat != nil {
-					at(int64(c.repeat.until - s.t))
+				for _, m := range c.memos {
+					at(int64(m.until - s.t))
 				}
 			}
 		}

@@ -100,10 +100,10 @@ type cursor struct {
 	// moment followed from an operation and not from time passing, a sweep or a pinned pop.
 	ready   uint64
 	exact   bool
-	touched bool // a claim or a seek happened: the row exists for acks and listings
-	passed  int  // claims of others served while this one was claimable
-	jumped  bool // the newest claim started above the cursor, over what is gone
-	repeat  *ackMemo
+	touched bool       // a claim or a seek happened: the row exists for acks and listings
+	passed  int        // claims of others served while this one was claimable
+	jumped  bool       // the newest claim started above the cursor, over what is gone
+	memos   []*ackMemo // never changed once made
 }
 
 type lease struct {

@@ -240,6 +240,10 @@ func (r *rig) renderAppend(b *strings.Builder, a *format.AppendResult) {
 		b.WriteString(" new-partition")
 	}
 	for _, d := range a.Dups {
+		if d.Full {
+			fmt.Fprintf(b, " full[%d]", d.At)
+			continue
+		}
 		fmt.Fprintf(b, " dup[%d]=%d@%d.%d", d.At, d.Offset, d.Place.Index, d.Place.Ordinal)
 	}
 }

@@ -407,6 +407,7 @@ func (r *rig) addConfigure(plain []string, by map[string]string) {
 		"window": {format.OptWindowBuffer, &o.WindowBuffer}, "dedup": {format.OptDedupWindowSeconds, &o.DedupWindowSeconds},
 		"maxDeliveries": {format.OptMaxDeliveries, &o.MaxDeliveries}, "maxWait": {format.OptMaxWaitTimeSeconds, &o.MaxWaitTimeSeconds},
 		"retention": {format.OptRetentionSeconds, &o.RetentionSeconds}, "ttl": {format.OptTTL, &o.TTL},
+		"maxSize": {format.OptMaxSize, &o.MaxSize},
 	}
 	flags := map[string]struct {
 		bit format.OptionMask
