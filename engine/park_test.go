@@ -393,6 +393,33 @@ func TestHangUpHandsBack(t *testing.T) {
 	}
 }
 
+// TestFirstPopsTogether: of pops that come before the group is registered none is told that there is
+// nothing while another one's claim leaves something.
+func TestFirstPopsTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		defer s.close()
+		for i := range 4 {
+			s.push(fmt.Sprint("p", i), fmt.Sprint(i))
+		}
+		s.shut()
+		var all []*poll
+		for range 6 {
+			req := waiting("g")
+			req.Wait = 0
+			all = append(all, s.pop(context.Background(), req))
+		}
+		s.open()
+		got := 0
+		for _, p := range all {
+			got += len(p.ids)
+		}
+		if got != 4 {
+			t.Fatalf("%d messages delivered, want 4", got)
+		}
+	})
+}
+
 // TestWaitersAreServedInOrder: each push goes to the one that has waited longest, also when it had been
 // woken for nothing before.
 func TestWaitersAreServedInOrder(t *testing.T) {

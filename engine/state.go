@@ -88,7 +88,7 @@ func (n *Node) readyFor(c *popCall) int {
 				continue
 			}
 			g, registered := n.state.m.GroupByName(q.ID, c.group)
-			r := 1
+			r := unregistered(q)
 			if registered {
 				r = int(n.state.m.Ready(q.ID, g.ID))
 			}
@@ -100,6 +100,10 @@ func (n *Node) readyFor(c *popCall) int {
 	}
 	return ready
 }
+
+// unregistered is how many partitions a group may claim that no pop has registered yet: pops that come
+// together with the one that does must not be told that there is nothing.
+func unregistered(q *machine.Queue) int { return int(min(max(q.Partitions, 1), maxPartitions)) }
 
 // matches reports whether a queue's labels are those of a discovery pop.
 func (s *Scope) matches(o *format.QueueOptions) bool {
@@ -113,8 +117,11 @@ func (n *Node) readyIn(k *laneKey) int {
 		return 1
 	}
 	g, ok := n.state.m.GroupByName(q.ID, k.group)
-	if !ok {
+	if !ok && k.pinned {
 		return 1
+	}
+	if !ok {
+		return unregistered(&q)
 	}
 	if !k.pinned {
 		return int(n.state.m.Ready(q.ID, g.ID))
