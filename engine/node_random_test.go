@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"runtime"
 	"testing"
@@ -72,7 +73,18 @@ func (m *mortalNode) until(ctx context.Context) (context.Context, func()) {
 func (m *mortalNode) Do(ctx context.Context, c engine.Caller, b engine.Batch) ([]engine.Result, error) {
 	ctx, done := m.until(ctx)
 	defer done()
-	return m.Node.Do(ctx, c, b)
+	res, err := m.Node.Do(ctx, c, b)
+	for i := range res {
+		if e := res[i].Err; e != nil && errors.Is(e, vfs.ErrPowerOff) {
+			return nil, e // a read failed: a process that lost its power answers nothing
+		}
+		for k := range res[i].Messages {
+			if e := res[i].Messages[k].Err; e != nil && errors.Is(e, vfs.ErrPowerOff) {
+				return nil, e
+			}
+		}
+	}
+	return res, err
 }
 
 func (m *mortalNode) Catalog() engine.Catalog { return &mortalCatalog{m.Node.Catalog(), m} }
