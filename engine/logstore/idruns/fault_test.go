@@ -101,7 +101,7 @@ func TestCrashes(t *testing.T) {
 		t.Fatal(err)
 	}
 	total := fs.Ops() - before
-	for n := int64(1); n <= total; n += stride(total, 40) {
+	for n := int64(1); n <= total; n += stride(total, 20) {
 		for k, policy := range []vfs.CrashPolicy{vfs.DropUnsynced(), vfs.KeepAll(), vfs.RandomSubset(uint64(n))} {
 			fs := vfs.NewMem()
 			l := newLife(t, fs, 1)
@@ -154,7 +154,7 @@ func TestErrors(t *testing.T) {
 	if err := whole.twoMore(); err != nil {
 		t.Fatal(err)
 	}
-	for n := int64(1); n <= total; n += stride(total, 120) {
+	for n := int64(1); n <= total; n += stride(total, 60) {
 		fs := errorfs.New(vfs.NewMem())
 		l := newLife(t, fs, 2)
 		fs.Inject(errorfs.Rule{Nth: n, After: n%3 == 0, Short: int(n % 2 * 4096)})
@@ -210,7 +210,7 @@ func TestRot(t *testing.T) {
 	l.s.Close()
 	list := l.lists[len(l.lists)-1]
 	found := 0
-	for i := 0; i < 150; i++ {
+	for i := 0; i < 60; i++ {
 		bad := fs.Crash(vfs.KeepAll())
 		f := list[l.rng.IntN(len(list))]
 		name := runName(5, f.First, f.Last)

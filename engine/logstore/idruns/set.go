@@ -87,7 +87,8 @@ func Open(o Options) (*Set, error) {
 	after := uint64(0)
 	for _, f := range files {
 		if f.First <= after || f.Last < f.First || f.Last > o.ClearTo {
-			return nil, fmt.Errorf("idruns: open: the list names chunks %d to %d after %d, up to %d", f.First, f.Last, after, o.ClearTo)
+			return nil, fmt.Errorf("idruns: open: the list names chunks %d to %d, after %d and up to %d", f.First, f.Last,
+				after, o.ClearTo)
 		}
 		after = f.Last
 	}

@@ -52,7 +52,7 @@ func TestCrashes(t *testing.T) {
 		if total < 80 {
 			t.Fatalf("only %d operations", total)
 		}
-		step := stride(total, 25)
+		step := stride(total, 16)
 		for n := int64(1); n <= total; n += step {
 			for k, policy := range []vfs.CrashPolicy{vfs.DropUnsynced(), vfs.KeepAll(), vfs.RandomSubset(uint64(n))} {
 				if err := crashAt(t, seed, n, policy); err != nil {
@@ -94,7 +94,7 @@ func TestErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	total := fs.Calls() - before
-	for n := int64(1); n <= total; n += stride(total, 100) {
+	for n := int64(1); n <= total; n += stride(total, 60) {
 		fs := errorfs.New(vfs.NewMem())
 		h := newHarness(t, fs, 1)
 		fs.Inject(errorfs.Rule{Nth: n, After: n%3 == 0, Short: int(n % 2 * 4096)})

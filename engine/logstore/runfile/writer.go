@@ -16,6 +16,9 @@ const TempSuffix = ".tmp"
 // writeBytes is how much is handed to the file at a time.
 const writeBytes = 256 << 10
 
+// writeBuffers are kept between writers: there is one every second or so, and a few at a time.
+var writeBuffers = vfs.NewBufferPool(writeBytes, 4)
+
 // Writer makes one run file. Rows come in order. After an error only Abort is of use.
 type Writer struct {
 	fs        vfs.FS
@@ -47,7 +50,7 @@ func Create(fs vfs.FS, dir, name string, head format.RunHead) (*Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &Writer{fs: fs, dir: dir, name: name, file: f, head: head, buf: vfs.AlignedBuffer(writeBytes), sum: xxh3.New()}
+	w := &Writer{fs: fs, dir: dir, name: name, file: f, head: head, buf: writeBuffers.Get(), sum: xxh3.New()}
 	if err := w.put(w.run.Begin(head)); err != nil {
 		w.Abort()
 		return nil, err
@@ -112,6 +115,7 @@ func (w *Writer) Finish() (Info, error) {
 		w.Abort()
 		return Info{}, err
 	}
+	w.free()
 	return Info{Head: w.head, Name: w.name, Rows: w.rows, Size: w.pos, Sum: w.sum.Sum128().Bytes()}, nil
 }
 
@@ -143,6 +147,14 @@ func (w *Writer) Abort() {
 		w.file = nil
 	}
 	_ = w.fs.Remove(path.Join(w.dir, w.name+TempSuffix)) // what is left means nothing
+	w.free()
+}
+
+func (w *Writer) free() {
+	if w.buf != nil {
+		writeBuffers.Put(w.buf)
+		w.buf, w.used = nil, 0
+	}
 }
 
 // RemoveTemp removes what interrupted writers left in dir of files whose names (without TempSuffix)
