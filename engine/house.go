@@ -20,6 +20,8 @@ type house struct {
 	lag    lagTable
 	writes lastWrites
 	rates  rates
+	// marking is held from the look at the chunk to the end of its Mark.
+	marking sync.Mutex
 
 	// Owned by the apply goroutine.
 	rowBatch      []rows.Row

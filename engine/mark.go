@@ -8,15 +8,25 @@ import (
 // leader's chain hash and state digest of the mark before, so that a replica which disagrees stops.
 func (h *house) mark() {
 	n := h.n
+	h.marking.Lock()
+	defer h.marking.Unlock()
 	bytes, entries, since := h.chunk.open()
 	if entries == 0 || bytes < n.cfg.MarkBytes && n.cfg.Clock.Mono()-since < n.cfg.MarkEvery.Microseconds() {
 		return
 	}
-	h.markNow()
+	h.commitMark()
 }
 
 // markNow commits a Mark and waits for it; false when the node is stopping.
 func (h *house) markNow() bool {
+	h.marking.Lock()
+	defer h.marking.Unlock()
+	return h.commitMark()
+}
+
+// commitMark is one at a time: of two with the same number the second would be refused, and be an entry of
+// the next chunk for nothing.
+func (h *house) commitMark() bool {
 	n := h.n
 	last := n.files.lastMark()
 	s := newSubmission(consumption)

@@ -147,11 +147,13 @@ func (n *Node) Pop(ctx context.Context, caller Caller, req PopRequest) (*Deliver
 	if bad != nil {
 		return nil, bad
 	}
+	again := false // the last round stopped half-way: what it gave back may not be counted as ready yet
 	for round := range popRounds {
-		a, err := call.round(ctx)
+		a, err := call.round(ctx, again)
 		if err != nil {
 			return nil, err
 		}
+		again = a.code != format.CodeOK
 		if a.code == format.CodeNeedEvidence && round < evidenceRounds {
 			// What was claimed is handed back and claimed again with the evidence, so that one lease covers
 			// the whole answer.
@@ -184,8 +186,8 @@ func (n *Node) Pop(ctx context.Context, caller Caller, req PopRequest) (*Deliver
 
 // round launches the call once and waits for its answer. When the caller goes away while a claim is
 // under way, the claim is handed back as soon as it arrives.
-func (c *popCall) round(ctx context.Context) (popAnswer, error) {
-	c.launch()
+func (c *popCall) round(ctx context.Context, again bool) (popAnswer, error) {
+	c.launch(again)
 	var expired <-chan struct{}
 	if c.until != 0 {
 		t := c.n.cfg.Clock.NewTimer(time.Duration(c.until-c.n.cfg.Clock.Mono()) * time.Microsecond)
@@ -232,10 +234,10 @@ func (c *popCall) handBackNow(a *popAnswer) {
 	}
 }
 
-// launch proposes the pop when something may be ready or the group is not registered yet; else it
-// parks the call, or answers empty.
-func (c *popCall) launch() {
-	if !c.parkUnlessReady(false) {
+// launch proposes the pop when something may be ready, the group is not registered yet, or it is to look
+// again where it looked; else it parks the call, or answers empty.
+func (c *popCall) launch(again bool) {
+	if !again && !c.parkUnlessReady(false) {
 		return
 	}
 	c.n.park.depart(c.lane)

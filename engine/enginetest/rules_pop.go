@@ -125,6 +125,20 @@ var popRules = []rule{
 		other := r.as(3)
 		other.none(req)
 	}},
+	{"S-pop-9", "discovery goes on where a start had to be looked up", func(r *rig) {
+		r.push("a.t", "p", "1")
+		r.push("b.t", "p", "old")
+		r.advance(20 * time.Second)
+		from := grouped("b.t", "g", format.StartFrom)
+		from.Start.From = format.Wall(r.clock.Now() - 10e6)
+		r.none(from)
+		r.push("b.t", "p", "2")
+		req := grouped("", "g", format.StartAll)
+		req.Scope = engine.Scope{Discovery: true, Task: "t"}
+		req.Partitions = 5
+		b := r.pop(req)
+		check(r, b != nil && len(b.d.Claims) == 2, "claimed %+v, want a partition of each queue", b)
+	}},
 	{"S-pop-10", "the longest claimable is served first", func(r *rig) {
 		r.none(grouped("q", "g", format.StartNew))
 		r.pushEach("q", 6, 2)
