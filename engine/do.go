@@ -85,8 +85,10 @@ type doCall struct {
 	push   pushEncoder
 	ack    ackEncoder
 	// use is the consumption submission; after finishes the result of an op that is one command of it.
-	use   *submission
-	after []afterOp
+	use *submission
+	// wrote and used say which of the two submissions hold commands.
+	wrote, used bool
+	after       []afterOp
 }
 
 type afterOp struct {
@@ -210,7 +212,9 @@ func (d *doCall) counted(s *submission, it *format.Result, out *Result) {
 // commit submits what was encoded and waits until it is durable and applied.
 func (d *doCall) commit(ctx context.Context) *Error {
 	write := d.push.sub
-	if write.buf.Count > 0 {
+	// From submit on the buffers are the proposing goroutine's: what was encoded is noted before.
+	d.wrote, d.used = write.buf.Count > 0, d.use.buf.Count > 0
+	if d.wrote {
 		size := int64(write.size())
 		if size > entryByteLimit {
 			return &Error{Code: CodeTooLarge, Field: "payload", Limit: "96 MiB per call",
@@ -221,19 +225,23 @@ func (d *doCall) commit(ctx context.Context) *Error {
 		}
 		defer d.n.writes.release(size)
 	}
-	if d.use.buf.Count > 0 {
+	if d.used {
 		d.n.fuser.submit(d.use)
+	} else {
+		d.use.recycle()
 	}
-	if write.buf.Count > 0 {
+	if d.wrote {
 		d.n.fuser.submit(write)
+	} else {
+		write.recycle()
 	}
-	for _, s := range []*submission{d.use, write} {
-		if s.buf.Count == 0 {
-			continue
-		}
-		if err := s.wait(ctx); err != nil {
+	if d.used {
+		if err := d.use.wait(ctx); err != nil {
 			return err
 		}
+	}
+	if d.wrote {
+		return write.wait(ctx)
 	}
 	return nil
 }
@@ -253,10 +261,10 @@ func (s *submission) wait(ctx context.Context) *Error {
 }
 
 func (d *doCall) results() {
-	if d.push.sub.buf.Count > 0 {
+	if d.wrote {
 		d.push.results(d.out)
 	}
-	if d.use.buf.Count > 0 {
+	if d.used {
 		d.ack.results(d.out)
 	}
 	for _, a := range d.after {

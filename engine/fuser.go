@@ -28,7 +28,10 @@ const (
 
 // submission is what one call contributes to an entry.
 type submission struct {
+	// buf belongs to the caller until submit, then to the proposing goroutine, which takes it away once the
+	// entry is built; count is how many commands it held.
 	buf   *format.CommandBuf
+	count int
 	class class
 	// alone asks for an entry of its own (Mark, Genesis, Term).
 	alone bool
@@ -61,7 +64,7 @@ type flight struct {
 
 // items are the verdicts about the submission's commands; valid once it is done.
 func (s *submission) items() []format.Result {
-	return s.flight.results.Items[s.first : s.first+s.buf.Count]
+	return s.flight.results.Items[s.first : s.first+s.count]
 }
 
 type queueName struct {
@@ -70,7 +73,24 @@ type queueName struct {
 }
 
 func newSubmission(c class) *submission {
-	return &submission{buf: &format.CommandBuf{}, class: c, done: make(chan struct{})}
+	return &submission{buf: commandBufs.Get().(*format.CommandBuf), class: c, done: make(chan struct{})}
+}
+
+// commandBufs recycles the buffers that callers encode into: growing fresh ones cost a fifth of the
+// processor time of a push.
+var commandBufs = sync.Pool{New: func() any { return &format.CommandBuf{} }}
+
+// pooledBytes bounds what a recycled buffer may hold on to.
+const pooledBytes = 1 << 20
+
+// recycle takes the buffer of a submission whose entry is built.
+func (s *submission) recycle() {
+	b := s.buf
+	s.count, s.buf = b.Count, nil
+	if cap(b.Payload)+cap(b.Commands)+cap(b.IDs) <= pooledBytes {
+		b.Reset()
+		commandBufs.Put(b)
+	}
 }
 
 // size is the bytes the submission adds to an entry.

@@ -87,5 +87,9 @@ func (n *Node) pack(subs []*submission) []byte {
 		s.first, _ = n.builder.Add(s.buf)
 	}
 	n.flights.put(fl)
-	return n.builder.Finish(make([]byte, 0, size))
+	data := n.builder.Finish(make([]byte, 0, size))
+	for _, s := range subs {
+		s.recycle()
+	}
+	return data
 }

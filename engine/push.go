@@ -26,6 +26,9 @@ type pushEncoder struct {
 	heads  []byte
 
 	evidence idEvidence
+	// The queue looked at last, and whether it wants encryption.
+	lookedAt       string
+	looked, locked bool
 }
 
 // pushFrame says which messages of which op a frame holds. Repeats of an id inside the frame are judged
@@ -45,7 +48,11 @@ func (p *pushEncoder) add(op int, a *Append) *Error {
 	if err := checkAppend(a); err != nil {
 		return err
 	}
-	if p.n.encrypted(p.caller.Tenant, a.Queue) {
+	if !p.looked || p.lookedAt != a.Queue {
+		p.looked, p.lookedAt = true, a.Queue
+		p.locked = p.n.encrypted(p.caller.Tenant, a.Queue)
+	}
+	if p.locked {
 		return errOfCode(format.CodeEncryption)
 	}
 	var firsts map[string]int // number of the first message with an id, when the push is cut
