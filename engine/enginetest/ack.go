@@ -391,7 +391,7 @@ func (s *state) release(t format.Tenant, op *engine.Release) engine.Result {
 		return engine.Result{Err: fail(engine.CodeLeaseInvalid, "invalid or expired lease")}
 	}
 	partial := false
-	s.eachLease(t, op.Lease, func(g *group, p *part, c *cursor) {
+	s.eachLease(t, op.Lease, func(_ *group, p *part, c *cursor) {
 		if op.Partition != 0 && op.Partition != p.id {
 			return
 		}
@@ -399,7 +399,7 @@ func (s *state) release(t format.Tenant, op *engine.Release) engine.Result {
 			partial = true
 			return
 		}
-		s.handBack(g, c)
+		s.handBack(c)
 		res.Rows++
 	})
 	s.refreshAll()
@@ -409,12 +409,10 @@ func (s *state) release(t format.Tenant, op *engine.Release) engine.Result {
 	return res
 }
 
-// handBack undoes a claim. The last one of a head leaves no trace of having been leased. Where it
-// stands among the others is known no more: it goes in front of them.
-func (s *state) handBack(g *group, c *cursor) {
-	for _, other := range g.cursors {
-		other.exact = false
-	}
+// handBack undoes a claim: the partition gets its turn back, though since when it counts is not known if
+// the claim was pinned. The last one of a head leaves no trace of having been leased.
+func (s *state) handBack(c *cursor) {
+	c.exact = false
 	c.ready, c.lease = c.lease.ready, nil
 	if c.attempts--; c.attempts == 0 {
 		c.last = nil

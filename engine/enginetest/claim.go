@@ -227,7 +227,7 @@ func (s *state) hold(out *claim, r *engine.PopRequest, id format.UUID) {
 	if r.CommitOnDelivery {
 		out.attempt = 1
 		c.consumed += uint64(out.to - c.next)
-		c.next, c.lease, c.attempts, c.retries, c.lastAck = out.to, nil, 0, 0, s.w
+		c.next, c.lease, c.last, c.attempts, c.retries, c.lastAck = out.to, nil, nil, 0, 0, s.w
 		return
 	}
 	if c.attempts > 0 && c.head == out.from {

@@ -124,9 +124,8 @@ func (p *player) judgePop(req *engine.PopRequest, d *engine.Delivery, h *handed)
 	}
 	left := p.fitting(cands, chosen, l.bytes)
 	if left == 0 {
-		// Bytes ended the answer: others may have been claimed and handed back, and lost their place.
+		// Bytes ended the answer: others may have been claimed and handed back, to where they were.
 		for _, c := range cands {
-			c.g.cursor(c.p).exact = false
 			p.blurred[c.g.name] = true
 		}
 	}

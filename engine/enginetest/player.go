@@ -254,7 +254,13 @@ func (p *player) ackOf(op Op, h *handed, i int, letter rune) *engine.Ack {
 	if letter == 'f' || letter == 'd' {
 		a.Reason = fmt.Sprintf("reason %d", p.cov.Ops)
 	}
+	group := h.group
+	if op.has("g") {
+		group = op.group()
+	}
 	switch {
+	case op.has("u") && p.blurred[groupName(group)]:
+		// A claim that was handed back may have taken the place of the lease that is meant.
 	case op.has("u"):
 		a.Lease, a.Unfenced = "", true
 	case op.has("f"):
