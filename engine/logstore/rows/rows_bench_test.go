@@ -66,6 +66,8 @@ func benchIndex(b *testing.B, partitions int) (x *Index, runs *Runs, newest []ui
 			}
 		}
 	}
+	for x.Compact() {
+	}
 	return x, runs, newest
 }
 
