@@ -109,8 +109,20 @@ func sortDead(ds []machine.DeadLetter) {
 	sortBy(ds, func(d *machine.DeadLetter) int64 { return -int64(d.FailedAt) })
 }
 
-// DeleteDeadLetters implements Catalog.
+// DeleteDeadLetters implements Catalog. An id may stand on several messages: outside the dedup window it is
+// a new one. Each goes in a command of its own.
 func (c catalog) DeleteDeadLetters(ctx context.Context, who Caller, id format.PartitionID, transactionID string) (uint64, error) {
+	total := uint64(0)
+	for {
+		n, err := c.deleteDeadMessage(ctx, who, id, transactionID)
+		if total += n; err != nil || n == 0 {
+			return total, err
+		}
+	}
+}
+
+// deleteDeadMessage removes the dead letters of the newest message with an id; 0 when there is none.
+func (c catalog) deleteDeadMessage(ctx context.Context, who Caller, id format.PartitionID, transactionID string) (uint64, error) {
 	part, ok := c.n.partByID(who.Tenant, id)
 	if !ok {
 		return 0, nil
