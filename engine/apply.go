@@ -28,13 +28,14 @@ func (n *Node) Apply(c Committed) (Applied, error) {
 	fl.index = c.Index
 	n.state.Lock()
 	before := n.state.m.Rows()
-	err = n.state.m.Apply(c.Index, &e, &fl.results)
+	err = errors.Join(n.state.m.Apply(c.Index, &e, &fl.results), n.keyed.failed)
+	if err == nil {
+		n.index(&c, &e, &fl.results) // before the lock goes: who sees an offset finds its row
+	}
 	n.state.Unlock()
-	err = errors.Join(err, n.keyed.failed)
 	if err != nil {
 		return Applied{}, err
 	}
-	n.index(&c, &e, &fl.results)
 	outcome := Applied{Canonical: format.AppendOutcome(nil, &fl.results), FramesBefore: before}
 	if c.HasOutcome && !bytes.Equal(outcome.Canonical, c.Outcome) {
 		return Applied{}, fmt.Errorf("engine: entry %d: the outcome recomputed from the log differs from the one on disk", c.Index)

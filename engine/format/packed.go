@@ -99,7 +99,16 @@ func (p *packer) encode(dst []byte) {
 	le.PutUint32(b, crc32c(b[4:]))
 }
 
+// putBits ors the width low bits of v, which has no others, into zeroed b from bit at on.
 func putBits(b []byte, at, width int, v uint64) {
+	if first := at / 8; first+9 <= len(b) {
+		p, shift := b[first:first+9], at%8
+		binary.LittleEndian.PutUint64(p, binary.LittleEndian.Uint64(p)|v<<shift)
+		if shift+width > 64 {
+			p[8] |= byte(v >> (64 - shift))
+		}
+		return
+	}
 	for width > 0 {
 		n := min(8-at%8, width)
 		b[at/8] |= byte(v&(1<<n-1)) << (at % 8)
@@ -110,9 +119,10 @@ func putBits(b []byte, at, width int, v uint64) {
 }
 
 func getBits(b []byte, at, width int) uint64 {
-	first := at / 8
-	if width <= 56 && first+8 <= len(b) {
-		return binary.LittleEndian.Uint64(b[first:]) >> (at % 8) & (1<<width - 1)
+	if first := at / 8; first+9 <= len(b) {
+		p, shift := b[first:first+9], at%8
+		v := binary.LittleEndian.Uint64(p)>>shift | uint64(p[8])<<(64-shift)
+		return v & (1<<width - 1)
 	}
 	var v uint64
 	for got := 0; got < width; {
