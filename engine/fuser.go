@@ -13,6 +13,10 @@ const (
 	entryBytes     = 4 << 20
 	pushBytesBusy  = 256 << 10
 	entryOrdinals  = 1 << 20
+	// quietEntries is for how many entries after the last consumption pushes stay within pushBytesBusy: a
+	// worker that is away with its messages comes back soon, and would wait behind a large entry and its
+	// apply. Measured at twice the capacity, consumers got 12 % of what producers did without this.
+	quietEntries = 256
 	entryByteLimit = 96 << 20
 )
 
@@ -115,11 +119,17 @@ type fuser struct {
 		sync.Mutex
 		pending [classes][]*submission
 		closed  bool
+		// quiet counts the entries since one held consumption, up to quietEntries.
+		quiet int
 	}
 	wake chan struct{}
 }
 
-func newFuser() *fuser { return &fuser{wake: make(chan struct{}, 1)} }
+func newFuser() *fuser {
+	f := &fuser{wake: make(chan struct{}, 1)}
+	f.mu.quiet = quietEntries
+	return f
+}
 
 // submit queues s. After close it finishes s with CodeClosed at once.
 func (f *fuser) submit(s *submission) {
@@ -148,7 +158,7 @@ func (f *fuser) take() []*submission {
 	size, ordinals := 0, 0
 	for c := range f.mu.pending {
 		limit := entryBytes
-		if class(c) == writing && len(out) > 0 {
+		if class(c) == writing && (len(out) > 0 || f.mu.quiet < quietEntries) {
 			limit = min(entryBytes, size+pushBytesBusy)
 		}
 		queue := f.mu.pending[c]
@@ -177,6 +187,11 @@ func (f *fuser) take() []*submission {
 		}
 		if len(out) > 0 && out[len(out)-1].alone {
 			break
+		}
+	}
+	if len(out) > 0 {
+		if f.mu.quiet = min(f.mu.quiet+1, quietEntries); out[0].class == consumption && !out[0].alone {
+			f.mu.quiet = 0
 		}
 	}
 	return out

@@ -33,8 +33,8 @@ const (
 	localGroup   format.RaftGroup = 1
 	localReplica format.Replica   = 1
 	localTerm    format.Term      = 1
-	// applyDepth bounds entries that are durable and wait for apply.
-	applyDepth = 4
+	// applyDepth bounds entries that are durable and wait for apply: what comes to consume waits behind them.
+	applyDepth = 1
 )
 
 // NewLocal orders entries over log, which it owns from now on.
