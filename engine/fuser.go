@@ -11,7 +11,7 @@ import (
 // consumers wait an entry holds at most pushBytesBusy of pushes.
 const (
 	entryBytes     = 4 << 20
-	pushBytesBusy  = 256 << 10
+	pushBytesBusy  = 96 << 10
 	entryOrdinals  = 1 << 20
 	// quietEntries is for how many entries after the last consumption pushes stay within pushBytesBusy: a
 	// worker that is away with its messages comes back soon, and would wait behind a large entry and its
