@@ -10,13 +10,13 @@ import (
 // Bounds of an entry (engine design section 3): the fuser stops adding at entryBytes; while
 // consumers wait an entry holds at most pushBytesBusy of pushes.
 const (
-	entryBytes     = 4 << 20
-	pushBytesBusy  = 96 << 10
-	entryOrdinals  = 1 << 20
+	entryBytes    = 4 << 20
+	pushBytesBusy = 96 << 10
+	entryOrdinals = 1 << 20
 	// quietEntries is for how many entries after the last consumption pushes stay within pushBytesBusy: a
 	// worker that is away with its messages comes back soon, and would wait behind a large entry and its
 	// apply. Measured at twice the capacity, consumers got 12 % of what producers did without this.
-	quietEntries = 256
+	quietEntries   = 256
 	entryByteLimit = 96 << 20
 )
 
