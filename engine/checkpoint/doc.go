@@ -16,5 +16,5 @@
 // Concurrency: a Writer and a load belong to one goroutine. One goroutine writes manifests.
 //
 // Read first: Writer (writer.go), Load and Chains (load.go), ReadManifest (manifest.go). The bytes are
-// described in FORMAT-checkpoint.md, and the frame around them in package format.
+// described in engine/format/FORMAT.md, section 5.
 package checkpoint
