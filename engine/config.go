@@ -38,8 +38,6 @@ type Config struct {
 
 	// WriteBytes bounds the bytes of writes between admission and apply; default 128 MiB.
 	WriteBytes int64
-	// ReadBytes bounds the payload bytes rendered at once by pops and reads; default 128 MiB.
-	ReadBytes int64
 	// AdmitHold is how long a write waits for admission before CodeOverloaded; default 15 s.
 	AdmitHold time.Duration
 	// DeliveredBytes bounds the table of ids handed out, which resolves acks; default 64 MiB.
@@ -78,7 +76,6 @@ func (c Config) withDefaults() Config {
 	def(&c.SegmentBytes, 256<<20)
 	def(&c.TailBytes, 256<<20)
 	def(&c.WriteBytes, 128<<20)
-	def(&c.ReadBytes, 128<<20)
 	def(&c.DeliveredBytes, 64<<20)
 	def(&c.MarkBytes, 64<<20)
 	def(&c.CheckpointBytes, 256<<20)
@@ -124,6 +121,6 @@ func (c Config) Validate() error {
 	bad(c.SegmentBytes != 0 && c.SegmentBytes < 1<<20, "SegmentBytes %d is below 1 MiB", c.SegmentBytes)
 	bad(c.DiskHigh < 0 || c.DiskHigh > 100, "DiskHigh %d is not a percentage", c.DiskHigh)
 	bad(c.DiskLow > c.DiskHigh, "DiskLow %d is above DiskHigh %d", c.DiskLow, c.DiskHigh)
-	bad(c.WriteBytes < 0 || c.ReadBytes < 0 || c.TailBytes < 0, "a byte budget is negative")
+	bad(c.WriteBytes < 0 || c.TailBytes < 0, "a byte budget is negative")
 	return errors.Join(errs...)
 }

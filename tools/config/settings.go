@@ -89,8 +89,6 @@ var settings = []setting{
 		bind: func(c *Config) pflag.Value { return size(&c.TailBytes, 1<<20) }},
 	{key: "write.bytes", def: "128MiB", usage: "bytes of writes between admission and apply",
 		bind: func(c *Config) pflag.Value { return size(&c.WriteBytes, 1<<20) }},
-	{key: "read.bytes", def: "128MiB", usage: "bytes that pops and reads render at once",
-		bind: func(c *Config) pflag.Value { return size(&c.ReadBytes, 1<<20) }},
 	{key: "admit.hold", def: "15s", usage: "how long a write waits for admission",
 		bind: func(c *Config) pflag.Value { return duration(&c.AdmitHold) }},
 	{key: "disk.high", def: "85", usage: "percent of disk used above which writes are refused",

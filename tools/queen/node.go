@@ -70,7 +70,7 @@ func startNode(c *config.Config, log *slog.Logger) (*node, error) {
 func engineConfig(c *config.Config, ticks clock.Clock, log *slog.Logger) engine.Config {
 	return engine.Config{
 		FS: vfs.NewOS(vfs.OSOptions{}), Clock: ticks, Rand: clock.RealRand(), Log: log, Dir: c.Data, Fatal: fatal(log),
-		SegmentBytes: c.SegmentBytes, TailBytes: c.TailBytes, WriteBytes: c.WriteBytes, ReadBytes: c.ReadBytes,
+		SegmentBytes: c.SegmentBytes, TailBytes: c.TailBytes, WriteBytes: c.WriteBytes,
 		AdmitHold: c.AdmitHold, DiskHigh: c.DiskHigh, DiskLow: c.DiskLow, MarkBytes: c.MarkBytes, MarkEvery: c.MarkEvery,
 		CheckpointBytes: c.CheckpointBytes, CheckpointEvery: c.CheckpointEvery, RetentionEvery: c.RetentionEvery, PartitionCleanup: c.PartitionCleanup,
 		DefaultStartAll: c.SubscriptionDefault == "all",
