@@ -45,9 +45,9 @@ type Config struct {
 	Failpoint string
 
 	// The rest goes to engine.Config under the same names.
-	SegmentBytes, TailBytes, WriteBytes, MarkBytes, CheckpointBytes int64
-	AdmitHold, MarkEvery, CheckpointEvery, RetentionEvery, PartitionCleanup    time.Duration
-	DiskHigh, DiskLow                                                          int
+	SegmentBytes, TailBytes, WriteBytes, MarkBytes, CheckpointBytes         int64
+	AdmitHold, MarkEvery, CheckpointEvery, RetentionEvery, PartitionCleanup time.Duration
+	DiskHigh, DiskLow                                                       int
 	// SubscriptionDefault is "new" or "all": where a consumer group starts that does not say it.
 	SubscriptionDefault string
 }
