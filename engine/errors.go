@@ -1,6 +1,10 @@
 package engine
 
-import "time"
+import (
+	"time"
+
+	"queen/engine/format"
+)
 
 // ErrorCode classifies an *Error; each frontend maps every one of them in one file.
 type ErrorCode string
@@ -24,6 +28,14 @@ const (
 	CodeNotBuilt         ErrorCode = "not_built"
 	CodeEncryption       ErrorCode = "encryption_unavailable"
 	CodeIdempotencyClash ErrorCode = "idempotency_mismatch"
+	// Reasons for which an Atomic batch is rolled back, besides those above.
+	CodeRejectedAck    ErrorCode = "rejected_ack"
+	CodeDuplicate      ErrorCode = "duplicate"
+	CodeKVPrecondition ErrorCode = "kv_precondition"
+	// CodeRolledBack: an op of a batch that did not take place because of another one.
+	CodeRolledBack ErrorCode = "rolled_back"
+	// CodePaused: an operator switched this family off.
+	CodePaused ErrorCode = "paused"
 
 	CodeOverloaded     ErrorCode = "overloaded"
 	CodeStorageFull    ErrorCode = "storage_full"
@@ -42,7 +54,8 @@ var Codes = []ErrorCode{
 	CodeBadRequest, CodeNameTooLong, CodeTooLarge, CodeUnknownQueue, CodeUnknownPartition,
 	CodeUnknownGroup, CodeNotFound, CodeOffsetOutOfRange, CodeBadStatus, CodeLeaseInvalid,
 	CodeNotLeased, CodeUnresolvable, CodeAlreadyCommitted, CodeGone, CodeNotBuilt, CodeEncryption,
-	CodeIdempotencyClash, CodeOverloaded, CodeStorageFull, CodeTimeout, CodeOutcomeUnknown,
+	CodeIdempotencyClash, CodeRejectedAck, CodeDuplicate, CodeKVPrecondition, CodeRolledBack, CodePaused,
+	CodeOverloaded, CodeStorageFull, CodeTimeout, CodeOutcomeUnknown,
 	CodeNoLeader, CodeRetry, CodeClosed, CodeCorrupt, CodeInternal,
 }
 
@@ -67,6 +80,16 @@ type Error struct {
 	Message string
 	// Cause is the underlying error, if any.
 	Cause error
+	// Failed says which op rolled an Atomic batch back; nil for other errors.
+	Failed *FailedOp
+}
+
+// FailedOp is the op that rolled a batch back.
+type FailedOp struct {
+	Op int // its number in Batch.Ops
+	// KV is what the op lost to (CodeKVPrecondition); Offset the original of CodeDuplicate.
+	KV     KVItem
+	Offset format.Offset
 }
 
 // Error is code and message.

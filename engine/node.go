@@ -230,8 +230,31 @@ func (n *Node) Keyed() Keyed { return keyedNotBuilt{} }
 
 type keyedNotBuilt struct{}
 
-func (keyedNotBuilt) Get(context.Context, Caller, string, string) ([]byte, error) {
-	return nil, errOfCode(format.CodeNotBuilt)
+var errKeyedNotBuilt = &Error{Code: CodeNotBuilt, Message: "keyed rows are not built yet"}
+
+func (keyedNotBuilt) KV(context.Context, Caller, []KV) ([]KVItem, error) {
+	return nil, errKeyedNotBuilt
+}
+func (keyedNotBuilt) Namespaces(context.Context, Caller) ([]KVNamespace, error) {
+	return nil, errKeyedNotBuilt
+}
+func (keyedNotBuilt) Browse(context.Context, Caller, KVBrowse) (KVItem, error) {
+	return KVItem{}, errKeyedNotBuilt
+}
+func (keyedNotBuilt) Locks(context.Context, Caller, []string) ([][]LockHolder, error) {
+	return nil, errKeyedNotBuilt
+}
+func (keyedNotBuilt) Timer(context.Context, Caller, string, string) (TimerInfo, bool, error) {
+	return TimerInfo{}, false, errKeyedNotBuilt
+}
+func (keyedNotBuilt) Timers(context.Context, Caller, string, Page) ([]TimerInfo, string, error) {
+	return nil, "", errKeyedNotBuilt
+}
+func (keyedNotBuilt) CountTimers(context.Context, Caller, string, string) (uint64, error) {
+	return 0, errKeyedNotBuilt
+}
+func (keyedNotBuilt) WatchKV(context.Context, Caller, KVWatch) (KVWatcher, error) {
+	return nil, errKeyedNotBuilt
 }
 
 // withTimer is a context that ends after d of the node's own clock.

@@ -9,11 +9,12 @@ import (
 // Batch is what one call commits.
 type Batch struct {
 	Ops []Op
-	// Atomic commits all ops in one entry or none (transactions).
+	// Atomic commits all ops in one entry or none (transactions): Append, Ack, CommitOffset, KV and Timer.
+	// A refusal is an *Error whose Failed says which op it was.
 	Atomic bool
 }
 
-// Op is one of Append, Ack, Extend, Release, SetOffset, KV, Timer, Guard, EndTxn, Redrive, Admin;
+// Op is one of Append, Ack, Extend, Release, SetOffset, CommitOffset, KV, Lock, Timer, EndTxn, Redrive;
 // the set is closed. Ops are passed by pointer and not kept after Do returns.
 type Op interface{ op() }
 
@@ -100,14 +101,8 @@ type Redrive struct {
 	ToOther, ToPart bool
 }
 
-// KV, Timer, Guard and EndTxn are refused with CodeNotBuilt until they are built; their fields come
-// with them.
-type (
-	KV     struct{ Body []byte }
-	Timer  struct{ Body []byte }
-	Guard  struct{ Body []byte }
-	EndTxn struct{ Body []byte }
-)
+// EndTxn is refused with CodeNotBuilt until it is built; its fields come with it.
+type EndTxn struct{ Body []byte }
 
 func (*Append) op()    {}
 func (*Ack) op()       {}
@@ -117,7 +112,6 @@ func (*SetOffset) op() {}
 func (*Redrive) op()   {}
 func (*KV) op()        {}
 func (*Timer) op()     {}
-func (*Guard) op()     {}
 func (*EndTxn) op()    {}
 
 // MessageStatus is what became of one pushed message (S-push-2).
@@ -170,6 +164,9 @@ type Result struct {
 	Ack      AckItem
 	Extend   ExtendItem
 	Redrive  RedriveItem
+	KV       KVItem
+	Lock     LockItem
+	Timer    TimerItem
 	// Rows counts partitions touched by a SetOffset or Release.
 	Rows uint64
 }

@@ -81,8 +81,3 @@ type Watcher interface {
 	Next(ctx context.Context) ([]Change, error)
 	Close()
 }
-
-// Keyed reads keyed rows. Until they are built every method answers CodeNotBuilt.
-type Keyed interface {
-	Get(ctx context.Context, c Caller, namespace, key string) ([]byte, error)
-}

@@ -301,9 +301,32 @@ func (m *Model) Keyed() engine.Keyed { return noKeyed{} }
 
 type noKeyed struct{}
 
-func (noKeyed) Get(context.Context, engine.Caller, string, string) ([]byte, error) {
-	return nil, fail(engine.CodeNotBuilt, "keyed rows are not built yet")
+func (noKeyed) KV(context.Context, engine.Caller, []engine.KV) ([]engine.KVItem, error) {
+	return nil, errKeyedNotBuilt
 }
+func (noKeyed) Namespaces(context.Context, engine.Caller) ([]engine.KVNamespace, error) {
+	return nil, errKeyedNotBuilt
+}
+func (noKeyed) Browse(context.Context, engine.Caller, engine.KVBrowse) (engine.KVItem, error) {
+	return engine.KVItem{}, errKeyedNotBuilt
+}
+func (noKeyed) Locks(context.Context, engine.Caller, []string) ([][]engine.LockHolder, error) {
+	return nil, errKeyedNotBuilt
+}
+func (noKeyed) Timer(context.Context, engine.Caller, string, string) (engine.TimerInfo, bool, error) {
+	return engine.TimerInfo{}, false, errKeyedNotBuilt
+}
+func (noKeyed) Timers(context.Context, engine.Caller, string, engine.Page) ([]engine.TimerInfo, string, error) {
+	return nil, "", errKeyedNotBuilt
+}
+func (noKeyed) CountTimers(context.Context, engine.Caller, string, string) (uint64, error) {
+	return 0, errKeyedNotBuilt
+}
+func (noKeyed) WatchKV(context.Context, engine.Caller, engine.KVWatch) (engine.KVWatcher, error) {
+	return nil, errKeyedNotBuilt
+}
+
+var errKeyedNotBuilt = &engine.Error{Code: engine.CodeNotBuilt, Message: "keyed rows are not built yet"}
 
 // Catalog lists and changes what exists.
 func (m *Model) Catalog() engine.Catalog { return (*modelCatalog)(m) }

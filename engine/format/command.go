@@ -19,7 +19,7 @@ const (
 	KindSetOffset Kind = 11
 	KindRegister  Kind = 12
 	KindTxn       Kind = 13
-	KindGuard     Kind = 14
+	KindLock      Kind = 14
 	KindKV        Kind = 15
 	KindTimer     Kind = 16
 	KindFire      Kind = 17
@@ -38,6 +38,7 @@ const (
 	KindTrace     Kind = 30
 	KindReport    Kind = 31
 	KindAdmin     Kind = 32
+	KindOnce      Kind = 33
 )
 
 // EntryHeader opens every entry. An entry whose stamps or epoch are below the state's, or whose

@@ -222,8 +222,8 @@ func (r *CommandReader) Purge(v *Purge) error {
 // one ordinal.
 func (k Kind) IsOpaque() bool {
 	switch k {
-	case KindTxn, KindGuard, KindKV, KindTimer, KindFire, KindProducer, KindEndTxn, KindGroup,
-		KindTrace, KindReport, KindAdmin:
+	case KindTxn, KindLock, KindKV, KindTimer, KindFire, KindProducer, KindEndTxn, KindGroup,
+		KindTrace, KindReport, KindAdmin, KindOnce:
 		return true
 	}
 	return false

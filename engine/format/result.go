@@ -35,7 +35,79 @@ const (
 	CodeCommitted Code = 16
 	// CodeLimit: a bound of the state is reached (names, rows).
 	CodeLimit Code = 17
+	// CodeRolledBack: part of a Txn or Once that did not take place.
+	CodeRolledBack Code = 18
+	// CodePrecondition: a required condition on a keyed row was lost.
+	CodePrecondition Code = 19
+	// CodeRepeated: a Once whose key was seen with the same body; CodeMismatch: with another body.
+	CodeRepeated Code = 20
+	CodeMismatch Code = 21
 )
+
+// KVReason says why a KV or Lock command did not apply.
+type KVReason uint8
+
+const (
+	KVApplied KVReason = 0
+	KVExists  KVReason = 1
+	KVAbsent  KVReason = 2
+	KVVersion KVReason = 3
+	KVLimit   KVReason = 4
+	KVType    KVReason = 5
+	// LockHeld: every slot is taken. LockLost: the token is not the permit's any more.
+	LockHeld KVReason = 6
+	LockLost KVReason = 7
+)
+
+// KVResult is the verdict about one KV command: what is true of the key after it.
+type KVResult struct {
+	Reason KVReason
+	// Version is the row's, 0 when there is none; Number its value when it is a number.
+	Version uint64
+	Number  Number
+	Expires Wall // 0 never
+}
+
+// LockResult is the verdict about one Lock command.
+type LockResult struct {
+	Reason KVReason
+	// Already says that this owner held the permit before; the token is unchanged.
+	Already bool
+	Slot    uint32
+	Token   uint64
+	Expires Wall
+}
+
+// TimerStatus is what became of a timer (S-tmr-2).
+type TimerStatus uint8
+
+const (
+	TimerScheduled   TimerStatus = 1
+	TimerRescheduled TimerStatus = 2
+	TimerCancelled   TimerStatus = 3
+	TimerAbsent      TimerStatus = 4
+)
+
+// TimerResult is the verdict about one Timer command. The id of the message it will fire is that of the
+// command's place, except for recurring ones.
+type TimerResult struct {
+	Status  TimerStatus
+	Version uint64
+	Due     Wall
+}
+
+// TxnResult is the verdict about one Txn: its code is the reason of a roll back, Failed the number of the
+// part that caused it, from 0.
+type TxnResult struct{ Failed uint32 }
+
+// OnceResult tells where the first call of a key took place, and what it answered: Parts is the canonical
+// form of the parts' verdicts, which AppendParts makes and ParseParts reads.
+type OnceResult struct {
+	Index Index
+	First Ordinal // of the Once command
+	W     Wall
+	Parts []byte
+}
 
 // DupResult tells what a refused message repeats, or that it was refused for want of room.
 type DupResult struct {
@@ -144,12 +216,17 @@ type Results struct {
 	// Refused is not CodeOK when the whole entry was refused (CodeMoved, CodeMalformed).
 	Refused Code
 	Items   []Result
-	Appends []AppendResult // Append, Redrive
+	Appends []AppendResult // Append, Redrive, Fire
 	Pops    []PopResult
 	Acks    []AckResult
 	Extends []ExtendResult
 	Counts  []CountResult // Release, Register, SetOffset, Trim, Delete, Sweep, Purge, ...
 	Configs []ConfigResult
+	KVs     []KVResult
+	Locks   []LockResult
+	Timers  []TimerResult
+	Txns    []TxnResult
+	Onces   []OnceResult
 }
 
 // ConfigResult is the verdict about one Configure.
@@ -169,4 +246,9 @@ func (r *Results) Reset() {
 	r.Extends = r.Extends[:0]
 	r.Counts = r.Counts[:0]
 	r.Configs = r.Configs[:0]
+	r.KVs = r.KVs[:0]
+	r.Locks = r.Locks[:0]
+	r.Timers = r.Timers[:0]
+	r.Txns = r.Txns[:0]
+	r.Onces = r.Onces[:0]
 }
