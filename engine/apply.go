@@ -31,6 +31,7 @@ func (n *Node) Apply(c Committed) (Applied, error) {
 	err = errors.Join(n.state.m.Apply(c.Index, &e, &fl.results), n.keyed.failed)
 	if err == nil {
 		n.index(&c, &e, &fl.results) // before the lock goes: who sees an offset finds its row
+		n.adminGen.Store(n.state.m.AdminGeneration())
 	}
 	n.state.Unlock()
 	if err != nil {

@@ -46,6 +46,7 @@ type Node struct {
 	ready      atomic.Bool
 	replay     replayProgress
 	full       atomic.Bool // the disk gate is closed
+	adminGen   atomic.Uint64
 	stopping   chan struct{}
 	stopOnce   sync.Once
 	background sync.WaitGroup

@@ -223,7 +223,7 @@ func (r *CommandReader) Purge(v *Purge) error {
 func (k Kind) IsOpaque() bool {
 	switch k {
 	case KindTxn, KindLock, KindKV, KindTimer, KindFire, KindProducer, KindEndTxn, KindGroup,
-		KindTrace, KindReport, KindAdmin, KindOnce:
+		KindTrace, KindReport, KindOnce:
 		return true
 	}
 	return false

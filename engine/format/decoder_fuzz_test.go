@@ -146,6 +146,8 @@ func addCommand(b *CommandBuf, k Kind, v any, entry []byte) {
 		b.AddMark(v)
 	case *Purge:
 		b.AddPurge(v)
+	case *Admin:
+		b.AddAdmin(v)
 	case *Opaque:
 		b.AddOpaque(v)
 	}

@@ -90,6 +90,8 @@ func (v *validator) decodeAdmin(r *CommandReader) error {
 		return r.Mark(new(Mark))
 	case KindPurge:
 		return r.Purge(new(Purge))
+	case KindAdmin:
+		return r.Admin(new(Admin))
 	}
 	return r.Opaque(new(Opaque))
 }

@@ -274,6 +274,16 @@ func (g gen) adminCommand(b *CommandBuf, k Kind) any {
 		v := &Purge{g.tenant(), g.bytes(9), g.group(), g.flip()}
 		b.AddPurge(v)
 		return v
+	case KindAdmin:
+		v := &Admin{Tenant: g.tenant(), Row: AdminKind(1 + g.IntN(255)), Name: g.bytes(9), Delete: g.flip(), Guarded: g.flip()}
+		if !v.Delete {
+			v.Value = g.bytes(300)
+		}
+		if v.Guarded {
+			v.At = g.place()
+		}
+		b.AddAdmin(v)
+		return v
 	}
 	v := &Opaque{k, g.bytes(300)}
 	b.AddOpaque(v)
@@ -304,6 +314,7 @@ func decodeCurrent(r *CommandReader) (any, error) {
 		KindSweep:     func() (any, error) { v := new(Sweep); return v, r.Sweep(v) },
 		KindMark:      func() (any, error) { v := new(Mark); return v, r.Mark(v) },
 		KindPurge:     func() (any, error) { v := new(Purge); return v, r.Purge(v) },
+		KindAdmin:     func() (any, error) { v := new(Admin); return v, r.Admin(v) },
 	}
 	if decode := decoders[r.Kind()]; decode != nil {
 		return decode()

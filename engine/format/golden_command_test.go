@@ -63,6 +63,8 @@ func commandGoldens() []golden {
 	}}
 	del := &Delete{DeleteGroup, goldenTenant, []byte("q"), false, []byte("g"), true, 65, 300}
 	purge := &Purge{DefaultTenant, []byte("q"), []byte("g"), false}
+	admin := &Admin{goldenTenant, AdminEphemeral, []byte("n"), []byte("value"), false, true, Place{70_000, 5}}
+	adminDel := &Admin{DefaultTenant, AdminKey, []byte("n"), nil, true, false, Place{}}
 	opaque := &Opaque{KindKV, []byte("later")}
 	return append([]golden{
 		commandGolden("genesis", func(b *CommandBuf) { b.AddGenesis(genesis) }, genesis,
@@ -93,6 +95,10 @@ func commandGoldens() []golden {
 		commandGolden("mark", func(b *CommandBuf) { b.AddMark(&Mark{300, goldenSum, goldenLease}) },
 			&Mark{300, goldenSum, goldenLease}, "2 number\n16 chain\n16 digest"),
 		commandGolden("purge", func(b *CommandBuf) { b.AddPurge(purge) }, purge, "1 flags: default tenant\n2 queue\n2 group"),
+		commandGolden("admin", func(b *CommandBuf) { b.AddAdmin(admin) }, admin,
+			"1 flags: guarded\n1 row: ephemeral queue\n16 tenant\n2 name\n6 value\n3 at: index\n1 at: ordinal"),
+		commandGolden("admin_delete", func(b *CommandBuf) { b.AddAdmin(adminDel) }, adminDel,
+			"1 flags: default tenant, delete\n1 row: API key\n2 name"),
 		commandGolden("opaque", func(b *CommandBuf) { b.AddOpaque(opaque) }, opaque, "5 body, not read by this version"),
 	}, longCommandGoldens()...)
 }

@@ -39,6 +39,8 @@ func TestPinnedNumbers(t *testing.T) {
 		{"StartNew", uint64(StartNew), 1}, {"StartAll", uint64(StartAll), 2}, {"StartFrom", uint64(StartFrom), 3},
 		{"AckCompleted", uint64(AckCompleted), 1}, {"AckRetry", uint64(AckRetry), 2}, {"AckFailed", uint64(AckFailed), 3},
 		{"AckDLQ", uint64(AckDLQ), 4},
+		{"AdminEphemeral", uint64(AdminEphemeral), 1}, {"AdminSwitch", uint64(AdminSwitch), 2},
+		{"AdminKey", uint64(AdminKey), 3}, {"AdminPlan", uint64(AdminPlan), 4}, {"AdminStream", uint64(AdminStream), 5},
 		{"DeleteQueue", uint64(DeleteQueue), 1}, {"DeleteGroup", uint64(DeleteGroup), 2},
 		{"DeletePartition", uint64(DeletePartition), 3}, {"DeleteDeadLetter", uint64(DeleteDeadLetter), 4},
 

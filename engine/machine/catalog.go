@@ -9,7 +9,8 @@ import (
 	"queen/engine/machine/slab"
 )
 
-// The catalogue is what there are few of: queues, consumer groups, tasks and the header. They are
+// The catalogue is what there are few of: queues, consumer groups, tasks, administrative rows and the
+// header. They are
 // ordinary Go values; each is a row {kind, id} of the checkpoint and of the digest.
 
 type catKind uint8
@@ -19,6 +20,7 @@ const (
 	catGroup  catKind = 2
 	catTask   catKind = 3
 	catHeader catKind = 4
+	catAdmin  catKind = 5
 )
 
 type catKey struct {
@@ -84,6 +86,10 @@ func (m *Machine) dirtOf(k catKey) *dirt {
 		if t := m.taskBy(k.id); t != nil {
 			return &t.dirt
 		}
+	case catAdmin:
+		if a := m.admins.byID[k.id]; a != nil {
+			return &a.dirt
+		}
 	}
 	return nil
 }
@@ -107,6 +113,9 @@ func (m *Machine) allKeys() []catKey {
 	for _, t := range m.tasks {
 		keys = append(keys, catKey{catTask, t.id})
 	}
+	for id := range m.admins.byID {
+		keys = append(keys, catKey{catAdmin, id})
+	}
 	slices.SortFunc(keys, compareCat)
 	return keys
 }
@@ -126,6 +135,10 @@ func (m *Machine) appendRow(b []byte, k catKey) []byte {
 	case catTask:
 		if t := m.taskBy(k.id); t != nil {
 			e.task(t)
+		}
+	case catAdmin:
+		if a := m.admins.byID[k.id]; a != nil {
+			e.b = append(e.b, a.row...)
 		}
 	case catHeader:
 		m.receiptBounds = ringBounds{m.receipts.Start(), m.receipts.End()}
@@ -386,6 +399,8 @@ func (m *Machine) loadCatalog(number uint64, row []byte) error {
 		r.task(t)
 	case catHeader:
 		r.header(&m.header)
+	case catAdmin:
+		err = m.loadAdmin(k.id, &r)
 	default:
 		return fmt.Errorf("machine: catalogue row of unknown kind %d", k.kind)
 	}
@@ -437,5 +452,7 @@ func (m *Machine) unload(k catKey) {
 		delete(m.groups, k.id)
 	case catTask:
 		m.tasks = slices.DeleteFunc(m.tasks, func(t *task) bool { return t.id == k.id })
+	case catAdmin:
+		m.unloadAdmin(k.id)
 	}
 }

@@ -23,6 +23,9 @@ func checkState(m *Machine) error {
 	if m.nameIndex.Len() != m.parts.Len() || m.idIndex.Len() != m.parts.Len() {
 		return fmt.Errorf("index sizes %d, %d, want %d", m.nameIndex.Len(), m.idIndex.Len(), m.parts.Len())
 	}
+	if err := checkAdmins(&m.admins); err != nil {
+		return err
+	}
 	return checkLeases(m)
 }
 

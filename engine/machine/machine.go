@@ -78,6 +78,7 @@ type Machine struct {
 	queueIDs []uint32 // ascending; dead queues included until they are swept
 	groups   map[uint32]*group
 	tasks    []*task // in order of id
+	admins   admins
 	catalog  catalogDirt
 
 	// Derived, rebuilt by Finish.
@@ -114,6 +115,7 @@ type scratch struct {
 	configure format.Configure
 	remove    format.Delete
 	purge     format.Purge
+	admin     format.Admin
 }
 
 // New returns the empty state of a raft group, before its Genesis.
@@ -133,6 +135,7 @@ func New(o Options) *Machine {
 	m.queues = make(map[uint32]*queue)
 	m.byName = make(map[queueKey]*queue)
 	m.groups = make(map[uint32]*group)
+	m.admins = newAdmins()
 	m.resetDerived()
 	return m
 }
@@ -265,6 +268,10 @@ func (m *Machine) counted(r *format.CommandReader, n *format.CountResult) (code 
 	case format.KindPurge:
 		if err = r.Purge(&s.purge); err == nil {
 			code = m.applyPurge(&s.purge, n)
+		}
+	case format.KindAdmin:
+		if err = r.Admin(&s.admin); err == nil {
+			code = m.applyAdmin(&s.admin, n)
 		}
 	default:
 		code, err = m.upkeep(r, n)

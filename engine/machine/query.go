@@ -131,6 +131,7 @@ type Counters struct {
 	DeadLetters                         uint64
 	RecentIDs                           uint64
 	Rows                                uint64 // frames stored, of all times
+	AdminRows                           uint64
 	// Bytes is the memory of rows, names and indexes.
 	Bytes int64
 }
@@ -141,9 +142,11 @@ func (m *Machine) Counters() Counters {
 		Queues: uint64(len(m.byName)), Partitions: uint64(m.parts.Len()), Groups: uint64(len(m.groups)),
 		Cursors: uint64(m.cursors.Len()), LiveLeases: m.liveLeases, LeaseRecords: uint64(m.leases.Len()),
 		DeadLetters: uint64(m.dead.Len()), RecentIDs: uint64(m.ids.Len()), Rows: m.header.rows,
+		AdminRows: uint64(len(m.admins.byID)),
 		Bytes: m.parts.Bytes() + m.sides.Bytes() + m.cursors.Bytes() + m.leases.Bytes() + m.dead.Bytes() +
 			m.names.Bytes() + m.nameIndex.Bytes() + m.idIndex.Bytes() + m.cursorIndex.Bytes() +
-			m.leaseIndex.Bytes() + m.receiptIndex.Bytes() + m.receipts.Bytes() + m.timers.Bytes() + m.holds.Bytes() + m.ids.Bytes(),
+			m.leaseIndex.Bytes() + m.receiptIndex.Bytes() + m.receipts.Bytes() + m.timers.Bytes() + m.holds.Bytes() + m.ids.Bytes() +
+			int64(m.admins.bytes),
 	}
 }
 

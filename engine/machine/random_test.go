@@ -50,7 +50,7 @@ func TestRandom(t *testing.T) {
 	}
 	for _, k := range []string{"pop need-evidence", "pop ok", "pop again", "ack ok", "ack lease-invalid", "ack committed",
 		"ack unresolvable", "push stale-evidence", "push duplicate", "claim", "reveal ok", "detached", "filed", "snapshot",
-		"log start asked"} {
+		"log start asked", "admin ok", "admin gone"} {
 		if stats[k] == 0 {
 			t.Errorf("%s never happened", k)
 		}
@@ -242,6 +242,8 @@ func (d *driver) command() {
 		d.retain()
 	case n < 97:
 		d.trim()
+	case n < 99:
+		d.admin()
 	default:
 		d.buf.AddSweep(&format.Sweep{Limit: uint32(d.r.IntN(6))})
 		d.add("sweep", func(*format.Result, *format.Results) error { return nil })

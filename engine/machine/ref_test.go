@@ -84,13 +84,14 @@ type ref struct {
 	dead   []refDead
 	kept   map[refReceiptKey]refReceipt
 	markW  []format.Wall
+	admins refAdmins
 	t      format.Mono
 	w      format.Wall
 }
 
 func newRef() *ref {
 	return &ref{queues: map[string]*refQueue{}, all: map[format.PartitionID]*refPart{}, owner: map[format.PartitionID]*refQueue{},
-		kept: map[refReceiptKey]refReceipt{}}
+		kept: map[refReceiptKey]refReceipt{}, admins: refAdmins{}}
 }
 
 // tick moves the stamps and shows what windows held back long enough.

@@ -17,7 +17,7 @@ import (
 type Section string
 
 const (
-	// SectionCatalog holds queues, consumer groups, tasks and the header. Load it before the journals.
+	// SectionCatalog holds queues, consumer groups, tasks, administrative rows and the header. Load it before the journals.
 	SectionCatalog  Section = "catalog"
 	SectionNames    Section = "names"
 	SectionParts    Section = "parts"
@@ -100,6 +100,10 @@ func (m *Machine) Freeze(base bool) *Snapshot {
 func (m *Machine) encodeRows(keys []catKey) []catRow {
 	rows := make([]catRow, len(keys))
 	for i, k := range keys {
+		if a := m.admins.byID[k.id]; k.kind == catAdmin && a != nil {
+			rows[i] = catRow{k.number(), a.row} // shared: there may be many, and they never change
+			continue
+		}
 		rows[i] = catRow{k.number(), m.appendRow(nil, k)}
 	}
 	return rows
