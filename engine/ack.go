@@ -31,6 +31,9 @@ type ackGroup struct {
 	items   []ackItem
 	// named holds the offsets this call named so far; an id that stands twice resolves to the next.
 	named map[format.Offset]bool
+	// bar is the lowest open offset of which the call says something that is no status, once barred is set.
+	bar    format.Offset
+	barred bool
 }
 
 type ackItem struct {
@@ -43,10 +46,33 @@ type ackItem struct {
 
 // add resolves one Ack to an offset and files it with its group. An error refuses this op alone.
 func (e *ackEncoder) add(op int, a *Ack) *Error {
+	known := a.Status >= format.AckCompleted && a.Status <= format.AckDLQ
 	key, err := e.key(a)
+	switch {
+	case err != nil && known:
+		return err
+	case err != nil:
+		return errBadStatus()
+	}
+	g := e.group(key)
+	if !known {
+		e.bar(g, a)
+		return errBadStatus()
+	}
+	offset, err := e.resolve(g, a)
 	if err != nil {
 		return err
 	}
+	g.items = append(g.items, ackItem{op: op, offset: offset, status: a.Status,
+		reason: cutReason(a.Reason), delay: a.Delay.Microseconds()})
+	return nil
+}
+
+func errBadStatus() *Error {
+	return &Error{Code: CodeBadStatus, Field: "status", Message: "bad_status: unknown ack status"}
+}
+
+func (e *ackEncoder) group(key ackKey) *ackGroup {
 	g := e.byKey[key]
 	if g == nil {
 		g = &ackGroup{ackKey: key}
@@ -56,26 +82,54 @@ func (e *ackEncoder) add(op int, a *Ack) *Error {
 		e.byKey[key] = g
 		e.groups = append(e.groups, g)
 	}
-	offset := a.Offset
-	if !a.HasOffset {
+	return g
+}
+
+// resolve finds the offset an ack means and notes that the call named it.
+func (e *ackEncoder) resolve(g *ackGroup, a *Ack) (offset format.Offset, err *Error) {
+	if offset = a.Offset; !a.HasOffset {
 		if offset, err = e.n.resolveAck(e.caller, g, a.TransactionID); err != nil {
-			return err
+			return 0, err
 		}
 	}
 	if g.named == nil {
 		g.named = map[format.Offset]bool{}
 	}
 	g.named[offset] = true
-	g.items = append(g.items, ackItem{op: op, offset: offset, status: a.Status,
-		reason: cutReason(a.Reason), delay: a.Delay.Microseconds()})
-	return nil
+	return offset, nil
+}
+
+// bar keeps a message whose status nobody understood open (S-ack-16): what the call says of it and of
+// later messages of its group is not carried out either, since each of that would settle it as well. What
+// was settled before needs no bar, and where nothing is leased there is nothing to settle.
+func (e *ackEncoder) bar(g *ackGroup, a *Ack) {
+	part, ok := e.n.partByID(e.caller.Tenant, g.partition)
+	if !ok {
+		return
+	}
+	held := e.n.cursorOf(&part, g.group)
+	if !held.exists {
+		g.barFrom(0, g.unfenced) // a cursor that comes into being now is one that this ack may move
+		return
+	}
+	offset, err := e.resolve(g, a)
+	switch {
+	case err == nil:
+		g.barFrom(offset, offset >= held.next)
+	case err.Code != CodeUnresolvable: // it could not be found out which message is meant
+		g.barFrom(0, true)
+	}
+}
+
+func (g *ackGroup) barFrom(offset format.Offset, on bool) {
+	if on && (!g.barred || offset < g.bar) {
+		g.bar, g.barred = offset, true
+	}
 }
 
 func (e *ackEncoder) key(a *Ack) (ackKey, *Error) {
 	k := ackKey{partition: a.Partition, group: groupName(a.Group)}
 	switch {
-	case a.Status < format.AckCompleted || a.Status > format.AckDLQ:
-		return k, &Error{Code: CodeBadStatus, Field: "status", Message: "bad_status: unknown ack status"}
 	case a.Lease == "" && !a.Unfenced:
 		return k, &Error{Code: CodeLeaseInvalid, Field: "leaseId", Message: "an ack needs the lease it was popped under"}
 	case len(k.group) > format.NameBudget:
@@ -94,9 +148,19 @@ func (e *ackEncoder) key(a *Ack) (ackKey, *Error) {
 	return k, nil
 }
 
-// encode adds the commands of all groups to the submission.
-func (e *ackEncoder) encode() {
+// encode adds the commands of all groups to the submission, and answers what a bar keeps out of them.
+func (e *ackEncoder) encode(refuse func(op int, err *Error)) {
 	for _, g := range e.groups {
+		if g.barred {
+			g.items = slices.DeleteFunc(g.items, func(it ackItem) bool {
+				above := it.offset >= g.bar
+				if above {
+					refuse(it.op, &Error{Code: CodeBadStatus, Field: "status",
+						Message: "bad_status: not carried out, a message at or below this one has an unknown ack status"})
+				}
+				return above
+			})
+		}
 		if len(g.items) == 0 {
 			g.command = -1
 			continue

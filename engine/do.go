@@ -29,7 +29,7 @@ func (n *Node) Do(ctx context.Context, c Caller, b Batch) ([]Result, error) {
 			d.refuse(i, err)
 		}
 	}
-	d.ack.encode()
+	d.ack.encode(d.refuse)
 	if err := d.commit(ctx); err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"runtime"
 	"sync"
+	"time"
 
 	"queen/engine"
 	"queen/engine/clock"
@@ -63,6 +64,8 @@ func (m *machine) open() engine.Engine {
 	died, fs := m.life.end, m.fs
 	n, err := engine.OpenLocal(engine.Config{FS: m.fs, Clock: m.clock, Rand: clock.NewFakeRand(m.seed), Dir: "data",
 		SegmentBytes: 1 << 20, PoolReady: 1, CheckpointBytes: 256 << 10,
+		// Retention runs when the clock moves, in Settle, and not behind the back of who compares.
+		SweepEvery: 100 * 365 * 24 * time.Hour,
 		// The process is gone: whoever waits learns nothing, and the goroutine does not go on.
 		Fatal: func(err error) {
 			if !fs.PoweredOff() {

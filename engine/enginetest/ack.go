@@ -83,6 +83,9 @@ func (s *state) ackKey(by engine.Caller, k ackKey, at []int, ops []engine.Op, re
 		return
 	}
 	g := p.q.group(k.group)
+	if at = s.barred(g, p, &k, at, ops, res); len(at) == 0 {
+		return
+	}
 	if g == nil || !g.cursor(p).touched {
 		refuse(engine.CodeNotLeased, "consumer not found: the group never popped this partition")
 		return
@@ -109,6 +112,45 @@ func (s *state) ackKey(by engine.Caller, k ackKey, at []int, ops []engine.Op, re
 			verdicts: verdicts(p, before, at, ops), filed: filed})
 	}
 	s.refresh(p.q, true)
+}
+
+// barred refuses what a call says of a message above the cursor that it gives an unknown status, and of
+// those behind it, and returns what is left to judge (S-ack-16).
+func (s *state) barred(g *group, p *part, k *ackKey, at []int, ops []engine.Op, res []engine.Result) (left []int) {
+	touched, any := g != nil && g.cursor(p).touched, false
+	bar, next, named := p.end(), format.Offset(0), map[format.Offset]bool{}
+	if touched {
+		next = g.cursor(p).next
+	}
+	for _, i := range at {
+		o, ok := p.resolve(ops[i].(*engine.Ack), next, named)
+		if ok {
+			named[o] = true
+		}
+		switch {
+		case res[i].Err == nil:
+			continue
+		case !touched && k.unfenced:
+			bar, any = 0, true
+		case touched && ok && o >= next:
+			bar, any = min(bar, o), true
+		}
+	}
+	named = map[format.Offset]bool{}
+	for _, i := range at {
+		o, ok := p.resolve(ops[i].(*engine.Ack), next, named)
+		if ok {
+			named[o] = true
+		}
+		switch {
+		case res[i].Err != nil:
+		case any && ok && o >= bar:
+			res[i].Err = fail(engine.CodeBadStatus, "bad_status: a message at or below this one has an unknown status")
+		default:
+			left = append(left, i)
+		}
+	}
+	return left
 }
 
 // verdicts is what a call says about the offsets it names, the strongest word on each.

@@ -218,8 +218,9 @@ func (g *generator) ack(o Op) Op {
 		b.WriteByte(letters[g.r.IntN(len(letters))])
 	}
 	o.What = b.String()
-	if g.chance(2) {
-		o.What += "?" // no status at all
+	if g.chance(6) { // no status at all
+		at := g.r.IntN(len(o.What) + 1)
+		o.What = o.What[:at] + "?" + o.What[at:]
 	}
 	o.Flags = g.flag("l", 75) + g.flag("u", 10) + g.flag("f", 3) + g.flag("o", 15) + g.flag("m", 15) + g.flag("z", 4) + g.flag("g", 4)
 	if strings.ContainsAny(o.What, "fr") && g.chance(30) {

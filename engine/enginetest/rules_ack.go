@@ -193,6 +193,20 @@ var ackRules = []rule{
 		}
 		b.all()
 	}},
+	{"S-ack-16", "a later item of the same call does not settle what has an unknown status", func(r *rig) {
+		b := r.five()
+		res := r.do(b.ack(0, format.AckCompleted), b.ack(2, 0), b.ack(1, format.AckCompleted), b.ack(2, format.AckCompleted),
+			b.ack(4, format.AckCompleted), b.ack(3, format.AckFailed))
+		for i, want := range []engine.ErrorCode{"", engine.CodeBadStatus, "", engine.CodeBadStatus, engine.CodeBadStatus,
+			engine.CodeBadStatus} {
+			check(r, code(res[i].Err) == want && res[i].Ack == engine.AckItem{}, "item %d: %+v", i, res[i])
+		}
+		again := r.do(b.ack(0, 0), b.ack(2, format.AckCompleted))
+		check(r, code(again[0].Err) == engine.CodeBadStatus && again[1].Err == nil, "below the cursor it bars nothing: %+v", again)
+		last := r.do(b.ack(3, format.AckFailed))
+		check(r, last[0].Err == nil && last[0].Ack.Released, "the rest is still leased: %+v", last)
+		r.some(popOf("q"), "d", "e")
+	}},
 	{"S-ack-18", "each partition and lease is judged alone", func(r *rig) {
 		r.pushEach("q", 2, 2)
 		req := popOf("q")

@@ -34,7 +34,7 @@ func (m *Machine) applyAck(c *format.Ack, res *format.AckResult) format.Code {
 		return format.CodeNotLeased
 	}
 	var ok bool
-	if r.ch, ok = m.cursorOf(ph, r.g); !ok {
+	if r.ch, ok = m.cursorOf(ph, r.g); !ok || m.cursors.Get(r.ch).unused() {
 		return format.CodeNotLeased
 	}
 	cur := m.cursors.Get(r.ch)

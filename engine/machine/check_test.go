@@ -111,7 +111,7 @@ func checkGroup(m *Machine, q *queue, g *group) error {
 	for h := q.first; h != 0; h = m.parts.Get(h).succ {
 		p := m.parts.Get(h)
 		ch, live := m.cursorOf(h, g)
-		if live {
+		if ch != 0 && m.cursors.Get(ch).gen == g.gen {
 			c := m.cursors.Get(ch)
 			cursors++
 			if (c.flags&cursorQueued != 0) != inFIFO[ch] {

@@ -7,7 +7,8 @@ import (
 )
 
 // cursorOf finds the cursor of a group on a partition. A record of an older generation counts as
-// missing: live is false and the record may be used again.
+// missing, and so does an unused one found under another start: live is false and the record may be
+// used again.
 //
 // The first cursor of a partition hangs on its row, so that a partition read by one group costs no
 // index place; further ones are found through the index, however many groups there are.
@@ -28,8 +29,11 @@ func (m *Machine) cursorOf(ph handle, g *group) (h handle, live bool) {
 		}
 		c = m.cursors.Get(h)
 	}
-	return h, c.gen == g.gen
+	return h, c.gen == g.gen && (!c.unused() || c.flags>>cursorStartShift == g.startGen)
 }
+
+// unused says that the record only remembers where the registration starts.
+func (c *cursorRec) unused() bool { return c.flags&cursorUnused != 0 }
 
 func (m *Machine) cursorHash(ph handle, group uint32) uint64 {
 	var key [8]byte
@@ -46,6 +50,10 @@ func (m *Machine) makeCursor(ph handle, g *group, next format.Offset) handle {
 		return h
 	}
 	if h != 0 {
+		if m.cursors.Get(h).gen == g.gen { // unused, of an older start
+			m.dequeue(g, h)
+			g.cursors--
+		}
 		m.freeLease(m.cursors.Get(h).lease)
 		c := m.cursors.Touch(h)
 		*c = cursorRec{part: c.part, group: c.group, chain: c.chain}

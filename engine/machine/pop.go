@@ -222,6 +222,7 @@ func (r *popRun) try(g *group, ph handle, a attempt) {
 			if ch = m.makeCursor(ph, g, next); ch == 0 {
 				return
 			}
+			m.cursors.Touch(ch).flags |= cursorUnused | g.startGen<<cursorStartShift
 		}
 	}
 	next = max(next, m.logStart(p))
@@ -261,10 +262,11 @@ func (r *popRun) askStart(q *queue, p *partRec) {
 	r.res.Need, r.res.NeedGeneration, r.res.NeedStart = p.id, q.startGeneration(), 0
 }
 
-// startEvidence is set in the generation of evidence about a log start; generations of cursors stay below.
+// startEvidence is set in the generation of evidence about a log start. Generations of registrations stay
+// below and fit into the flags of a cursor.
 const (
 	startEvidence = 1 << 31
-	maxStartGen   = startEvidence - 1
+	maxStartGen   = 1<<(32-cursorStartShift) - 1
 )
 
 // startGeneration changes with the cutoff: a log start that was looked up holds while it stands.
@@ -301,6 +303,7 @@ func (r *popRun) claim(g *group, ch handle, next, end format.Offset, stamp uint6
 	n := min(uint64(end-next), r.batch)
 	end = next + format.Offset(n)
 	c := m.cursors.Touch(ch)
+	c.flags &= cursorQueued // in use from now on
 	p := m.parts.Get(c.part)
 	claim := format.Claim{
 		Partition: p.id, Queue: format.QueueID(p.queue), First: next, End: end, Attempt: 1, NewestRow: p.row,

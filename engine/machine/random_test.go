@@ -121,8 +121,8 @@ func (d *driver) lost() (n int) {
 	return n
 }
 
-// sync tells the reference about cursors that a Pop made or moved without claiming: where it looked a
-// start up, behind messages that retention took, and behind one that was delivered too often.
+// sync tells the reference about cursors that a Pop moved without claiming: behind messages that retention
+// took, and behind one that was delivered too often.
 func (d *driver) sync() {
 	for _, name := range queueNames {
 		q := d.ref.queues[name]
@@ -144,7 +144,7 @@ func (d *driver) sync() {
 func (d *driver) syncCursor(q *refQueue, g *refGroup, p *refPart, id format.ConsumerID) {
 	ph, _ := d.m.partByID(p.id)
 	h, live := d.m.cursorOf(ph, d.m.groups[uint32(id)])
-	if !live {
+	if !live || d.m.cursors.Get(h).unused() {
 		return
 	}
 	at := int(d.m.cursors.Get(h).next)

@@ -142,8 +142,7 @@ func (r *ref) register(x *format.Register, at format.Place) (format.Code, format
 		g.kind, g.from, g.at, g.cur = x.Start, x.From, at, map[format.PartitionID]*refCur{}
 		res.Rows = uint64(len(q.parts))
 	case x.OnlyMissing:
-		// What the machine counts as not touched yet is what has no cursor; the reference makes cursors
-		// at the same moments, except for those that follow from the registration alone.
+		// What nothing was claimed of has no cursor here: a start that was looked up is none.
 		g.kind, g.from, g.at = x.Start, x.From, at
 		res.Rows = 1
 	}

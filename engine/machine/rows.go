@@ -57,14 +57,21 @@ type cursorRec struct {
 	part     handle
 	group    uint32 // ConsumerID
 	gen      uint32 // generation of the group; a record of an older one counts as missing
-	flags    uint32
+	flags    uint32 // cursorQueued, cursorUnused, and above them the startGen that an unused one was found under
 	lease    handle
 	fifoPrev handle
 	fifoSucc handle
 	chain    handle // next cursor of the partition
 }
 
-const cursorQueued = 1
+const (
+	cursorQueued = 1
+	// cursorUnused says that nothing was ever claimed and nobody sought: next is only where the registration
+	// starts, kept because looking that up costs reads. Under another startGen the record counts as missing
+	// (S-grp-6).
+	cursorUnused     = 2
+	cursorStartShift = 2
+)
 
 // leaseRec is possession of a range, and what outlives it: the end of what was delivered, deliveries of
 // the head, failures charged.

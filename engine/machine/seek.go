@@ -31,7 +31,8 @@ func (m *Machine) applySetOffset(c *format.SetOffset, n *format.CountResult) for
 	if to < m.cursors.Get(ch).next {
 		m.groupsChanged(q) // evidence that messages are completed no longer holds
 	}
-	m.cursors.Touch(ch).next = to
+	cur := m.cursors.Touch(ch)
+	cur.next, cur.flags = to, cur.flags&cursorQueued
 	m.judge(q, ph)
 	m.settle(g, ch)
 	n.Rows, n.Existed = 1, true

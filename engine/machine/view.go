@@ -73,7 +73,7 @@ type Cursor struct {
 	// where it starts; Next is 0 then.
 	Known        bool
 	NeedEvidence bool
-	// Exists says that there is a record; without one Next is computed from the registration.
+	// Exists says that something was claimed or sought; else Next is where the registration starts.
 	Exists bool
 	Next   format.Offset
 	Queued bool
@@ -115,7 +115,7 @@ func (m *Machine) CursorOf(part format.PartitionID, id format.ConsumerID) (Curso
 		return Cursor{Known: how == byState, NeedEvidence: how == byNobody, Next: max(at, m.logStart(p))}, true
 	}
 	c := m.cursors.Get(ch)
-	v := Cursor{Known: true, Exists: true, Next: max(c.next, m.logStart(p)), Queued: c.flags&cursorQueued != 0}
+	v := Cursor{Known: true, Exists: !c.unused(), Next: max(c.next, m.logStart(p)), Queued: c.flags&cursorQueued != 0}
 	if c.lease != 0 {
 		l := m.leases.Get(c.lease)
 		v.Retries = l.retries
