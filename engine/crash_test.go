@@ -248,7 +248,7 @@ func TestCrashEverywhere(t *testing.T) {
 		}
 		compared += m.compared
 		if m.node != nil {
-			go m.node.Kill() // a stop that the crash interrupted holds it up for good
+			go m.node.Kill() // it waits for a stop that the crash interrupted, which never comes to its end
 		}
 	}
 	if points < 10 || compared < points {

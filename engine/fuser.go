@@ -197,6 +197,21 @@ func (f *fuser) take() []*submission {
 	return out
 }
 
+// drain takes what waits out of a closed fuser.
+func (f *fuser) drain() (subs []*submission) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for c, queue := range f.mu.pending {
+		for _, s := range queue {
+			if s.state.CompareAndSwap(subWaiting, subTaken) {
+				subs = append(subs, s)
+			}
+		}
+		f.mu.pending[c] = nil
+	}
+	return subs
+}
+
 // close refuses what comes from now on; what is queued is still taken.
 func (f *fuser) close() {
 	f.mu.Lock()

@@ -18,6 +18,7 @@ type Local struct {
 
 	apply   chan Committed
 	applied sync.WaitGroup
+	killed  chan struct{}
 
 	next     format.Index // owned by the proposing goroutine
 	writing  sync.Mutex   // outcomes reach the log in order; acquired before outcomes
@@ -39,7 +40,7 @@ const (
 
 // NewLocal orders entries over log, which it owns from now on.
 func NewLocal(log *logstore.Store, fatal func(error)) *Local {
-	return &Local{log: log, fatal: fatal, apply: make(chan Committed, applyDepth), next: 1}
+	return &Local{log: log, fatal: fatal, apply: make(chan Committed, applyDepth), next: 1, killed: make(chan struct{})}
 }
 
 // Group is 1.
@@ -72,7 +73,17 @@ func (l *Local) Start(a Applier, applied format.Index) (format.Term, error) {
 
 func (l *Local) run(a Applier) {
 	defer l.applied.Done()
-	for c := range l.apply {
+	for {
+		var c Committed
+		select {
+		case <-l.killed:
+			return
+		case next, open := <-l.apply:
+			if !open {
+				return
+			}
+			c = next
+		}
 		outcome, err := a.Apply(c)
 		if err != nil {
 			l.fatal(err)
@@ -88,9 +99,19 @@ func (l *Local) Propose(data []byte) error {
 	if err != nil {
 		return err
 	}
-	l.apply <- Committed{Index: l.next, Data: data, Pos: pos}
+	select {
+	case l.apply <- Committed{Index: l.next, Data: data, Pos: pos}:
+	case <-l.killed:
+		return logstore.ErrClosed
+	}
 	l.next++
 	return nil
+}
+
+// Kill ends the sequencer as a crash would: nothing more is written or applied. For Node.Kill.
+func (l *Local) Kill() {
+	close(l.killed)
+	l.log.Kill()
 }
 
 // write makes the entry durable, with the outcomes that wait.

@@ -49,6 +49,7 @@ type Node struct {
 	adminGen   atomic.Uint64
 	stopping   chan struct{}
 	stopOnce   sync.Once
+	killed     atomic.Bool
 	background sync.WaitGroup
 }
 
@@ -287,9 +288,21 @@ func (n *Node) admitWrite(ctx context.Context, bytes int64) *Error {
 func (n *Node) Kill() {
 	n.stopOnce.Do(func() {
 		n.ready.Store(false)
+		n.killed.Store(true)
 		close(n.stopping)
 		n.park.close()
 		n.fuser.close()
+		if seq, ok := n.seq.(interface{ Kill() }); ok {
+			seq.Kill()
+		}
+		n.abandon()
 		n.files.kill()
 	})
+}
+
+// abandon answers whoever waits for an entry of a killed node: what became of it is not known.
+func (n *Node) abandon() {
+	for _, s := range append(n.flights.drain(), n.fuser.drain()...) {
+		s.finish(&Error{Code: CodeClosed, Outcome: OutcomeUnknown, Message: "the node was killed"})
+	}
 }

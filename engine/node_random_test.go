@@ -126,23 +126,14 @@ func (m *memTarget) reopen(crash bool) engine.Engine {
 		return m.open()
 	}
 	next := m.fs.Crash(vfs.RandomSubset(m.seed))
-	m.kill()
+	m.node.Kill()
 	m.fs = next
 	return m.open()
 }
 
-// kill ends the node. One that has lost its storage may never come to its end.
-func (m *memTarget) kill() {
-	if m.fs.PoweredOff() {
-		go m.node.Kill()
-		return
-	}
-	m.node.Kill()
-}
-
 func (m *memTarget) close() {
 	if m.life.Err() != nil || m.fs.PoweredOff() {
-		m.kill()
+		m.node.Kill()
 		return
 	}
 	_ = m.node.Close(context.Background())

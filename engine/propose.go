@@ -36,6 +36,17 @@ func (f *flights) take(h format.EntryHeader) *flight {
 	return fl
 }
 
+// drain takes everything: nothing will be applied any more.
+func (f *flights) drain() (subs []*submission) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, fl := range f.mu.byFuse {
+		subs = append(subs, fl.subs...)
+	}
+	f.mu.byFuse = nil
+	return subs
+}
+
 // run is the proposing goroutine: it packs whoever waits into the next entry and hands it to the
 // sequencer, which returns when it can take another.
 func (n *Node) run() {
@@ -51,7 +62,10 @@ func (n *Node) run() {
 		}
 		subs = append(subs, n.riders(subs)...)
 		if err := n.seq.Propose(n.pack(subs)); err != nil {
-			n.cfg.Fatal(err)
+			if !n.killed.Load() {
+				n.cfg.Fatal(err)
+			}
+			n.abandon()
 			return
 		}
 	}

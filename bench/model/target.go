@@ -49,11 +49,10 @@ func (m *machine) close() {
 	m.life.end(errOver)
 }
 
-// kill ends a life for good: what is left of it can write nothing more. A node that lost its disk may never come to the
-// end of Kill.
+// kill ends a life for good: what is left of it can write nothing more.
 func (m *machine) kill() {
 	m.fs.PowerOffAt(1)
-	go m.node.Kill()
+	m.node.Kill()
 	m.life.end(errOver)
 }
 

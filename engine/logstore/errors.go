@@ -25,6 +25,9 @@ var (
 	ErrRange = errors.New("logstore: read beyond the entry")
 )
 
+// errKilled is what a killed store failed of.
+var errKilled = errors.New("killed")
+
 // CorruptionError says that bytes which were durable are not what was written: rot, a lost or misplaced
 // write, a file that was exchanged or removed. It is never the sign of a torn write. The store serves
 // nothing from there.

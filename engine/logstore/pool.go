@@ -321,10 +321,15 @@ func (p *pool) recycle(name string) error {
 
 // close ends the filler and every take that waits.
 func (p *pool) close() {
+	p.end()
+	<-p.done
+}
+
+// end tells the goroutine to.
+func (p *pool) end() {
 	p.mu.Lock()
 	p.mu.closed = true
 	p.mu.wake.Broadcast()
 	p.mu.Unlock()
 	close(p.stop)
-	<-p.done
 }

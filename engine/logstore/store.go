@@ -139,6 +139,22 @@ func (s *Store) Close() error {
 	return nil
 }
 
+// Kill ends the store as the death of its process would, as far as that is possible inside one: nothing more is
+// written and whoever waits is refused. A write that is under way is not waited for, and files stay open. For
+// tests.
+func (s *Store) Kill() {
+	if s.closed.Swap(true) {
+		return
+	}
+	s.markFailed(errKilled)
+	q := &s.writer.queue
+	q.Lock()
+	q.closing = true
+	q.wake.Signal()
+	q.Unlock()
+	s.pool.end()
+}
+
 // closeFiles waits for readers and closes every segment. The writer has ended or was never started.
 func (s *Store) closeFiles() {
 	s.mu.RLock()

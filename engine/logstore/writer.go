@@ -76,6 +76,10 @@ func (w *writer) submit(v *saver) error {
 func (w *writer) run() {
 	defer close(w.done)
 	for w.collect() {
+		if err := w.s.failed.Load(); err != nil { // killed
+			w.fail(*err)
+			return
+		}
 		err := w.step()
 		if errors.Is(err, ErrClosed) {
 			w.abandon() // closed while the pool was empty: what waits was not written
