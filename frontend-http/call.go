@@ -54,11 +54,11 @@ func (f *Frontend) run(fc *fiber.Ctx, r *route, names [maxNames]string) error {
 }
 
 func (c *call) serve() error {
-	if c.route.Handle == nil {
-		return &engine.Error{Code: engine.CodeNotBuilt, Message: "this route is not built yet"}
-	}
 	if err := c.identify(); err != nil {
 		return err
+	}
+	if c.route.Handle == nil {
+		return &engine.Error{Code: engine.CodeNotBuilt, Message: "this route is not built yet"}
 	}
 	if c.engine = c.f.attached(); c.engine == nil && !c.route.Alone {
 		return &engine.Error{Code: engine.CodeRetry, RetryAfter: time.Second, Message: "the node is starting"}
@@ -66,18 +66,17 @@ func (c *call) serve() error {
 	return c.route.Handle(c)
 }
 
-// identify says who calls: the one place where a principal will come from.
+// identify says who calls and whether it may: the one place where a principal comes from.
 func (c *call) identify() error {
-	c.caller.Tenant = format.DefaultTenant
-	if c.f.opts.Tenancy {
-		if h := c.ctx.Request.Header.Peek("x-queen-tenant"); len(h) > 0 {
-			t, ok := format.ParseUUID(string(h))
-			if !ok {
-				return &refusal{status: fiber.StatusBadRequest,
-					text: "invalid x-queen-tenant header (must be a UUID)"}
-			}
-			c.caller.Tenant = t
-		}
+	p, err := c.authenticate()
+	if err != nil {
+		return err
+	}
+	if c.caller.Tenant, err = c.tenantOf(p); err != nil {
+		return err
+	}
+	if p != nil {
+		c.caller.Subject = p.Subject
 	}
 	if c.route.Keyed {
 		key := c.ctx.Request.Header.Peek("Idempotency-Key")

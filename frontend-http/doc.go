@@ -13,8 +13,8 @@
 // A parked pop holds no lock, writes nothing and ends when the client hangs up, its timeout passes or Shutdown begins.
 // A claim ends in exactly one of Delivered and Abandon, by the verdict of the connection (wire.Conn.Deliver).
 //
-// It deliberately does not authenticate yet: rows carry the access level, and Frontend.caller is the one place where a
-// principal will come from. It does not judge the address it is bound to.
+// Every row carries its access level; call.identify (auth.go, tenant.go) is the one place where a principal comes from,
+// and it comes before anything else a row does. It does not judge the address it is bound to.
 //
 // Concurrency: a Frontend is safe for concurrent use; one goroutine serves a request from start to end.
 //

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 
 	"queen/engine"
+	"queen/engine/auth"
 	"queen/engine/clock"
 	"queen/engine/format"
 	"queen/frontend-http/wire"
@@ -29,8 +31,16 @@ type Options struct {
 	Version, Commit string
 	// Logger receives faults of ours, never anything per message. Default: none.
 	Logger *slog.Logger
-	// Tenancy reads the tenant from the x-queen-tenant header. Default: everything is the default tenant's.
-	Tenancy bool
+	// Auth says who calls. Default: nobody is asked and everybody may do everything.
+	Auth auth.Authenticator
+	// SkipPaths are not asked for a credential although Auth is set: exact paths, and prefixes, which end in a slash and
+	// are longer than one. Only the metrics need an entry, the other public routes are open anyway. Default: none.
+	SkipPaths []string
+	// Tenancy reads the x-queen-tenant header, which narrows a principal to one of its tenants. Without Auth it is
+	// believed when it comes from one of TrustedProxies and refused from everybody else. Default: a request is for the
+	// principal's own tenant, without Auth for the default one.
+	Tenancy        bool
+	TrustedProxies []netip.Prefix
 	// LabeledQueues caps the values of the queue label of metrics, and those of the group label; what is above it is
 	// counted under "_other". Default 200.
 	LabeledQueues int

@@ -20,9 +20,9 @@ func healthRoutes() []*route {
 			Response: "Status", Status: 200, Alone: true, Handle: status},
 		{Method: "GET", Path: "/metrics", Access: public, Mark: operator,
 			Summary: "Metrics: JSON, or text when Accept names text/plain or openmetrics.", Response: "Metrics",
-			Status: 200, Alone: true, Handle: metricsJSON},
+			Status: 200, Alone: true, Closable: true, Handle: metricsJSON},
 		{Method: "GET", Path: "/metrics/prometheus", Access: public, Mark: operator, Summary: "Metrics as Prometheus text.",
-			Response: "Text", Status: 200, Alone: true, Handle: metricsText},
+			Response: "Text", Status: 200, Alone: true, Closable: true, Handle: metricsText},
 		{Method: "GET", Path: "/openapi.json", Access: public, Mark: additional, Summary: "This document.",
 			Response: "Object", Status: 200, Alone: true, Handle: document},
 	}

@@ -2,6 +2,7 @@ package frontendhttp
 
 import (
 	"fmt"
+	"net/netip"
 	"strings"
 	"testing"
 )
@@ -92,7 +93,7 @@ func TestTopPartitions(t *testing.T) {
 
 // TestTenancy: another tenant sees nothing, and a malformed header is refused.
 func TestTenancy(t *testing.T) {
-	n := startWith(t, Options{Tenancy: true})
+	n := startWith(t, Options{Tenancy: true, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}})
 	const a = "x-queen-tenant: 11111111-1111-1111-1111-111111111111"
 	n.post("/api/v1/push", `{"items":[{"queue":"q","payload":1}]}`, a).is(201)
 	n.get("/api/v1/pop/queue/q").is(204)

@@ -65,6 +65,8 @@ type route struct {
 	// Alone routes answer without an engine; Probe routes also answer HEAD, as load balancers send it. No other route
 	// does: a HEAD of a pop would claim messages.
 	Alone, Probe bool
+	// Closable public routes are open only as long as the skip paths name them: they tell something about the traffic.
+	Closable bool
 	// Handle is nil while the route is not built.
 	Handle handler
 

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/netip"
 	"slices"
 	"strings"
@@ -23,8 +22,21 @@ type Config struct {
 	HTTPMaxBody int64
 	// HTTPMaxConns caps open HTTP connections; 0 derives it from the descriptor limit.
 	HTTPMaxConns int
-	// TenancyHeader reads the tenant from the x-queen-tenant header.
-	TenancyHeader bool
+	// TenancyHeader lets the x-queen-tenant header narrow a caller to one tenant; TrustedProxies are believed without
+	// authentication.
+	TenancyHeader  bool
+	TrustedProxies []netip.Prefix
+
+	// AuthKeys is the file of API keys, or "".
+	AuthKeys string
+	// The JWT fields say which tokens are taken, see auth.TokenOptions; JWTSecretFile holds JWTSecret, JWTPublicKey is a
+	// PEM file or the PEM itself, and JWTKeySet a URL or a file.
+	JWTEnabled, JWTAllowNoExpiry                                      bool
+	JWTSecret, JWTSecretFile, JWTPublicKey, JWTKeySet                 string
+	JWTKeySetRefresh, JWTKeySetTimeout, JWTClockSkew                  time.Duration
+	JWTIssuer, JWTRolesClaim, JWTRolesArrayClaim, JWTTenantClaim      string
+	JWTRoleAdmin, JWTRoleReadWrite, JWTRoleReadOnly, JWTRoleWriteOnly string
+	JWTAlgorithms, JWTAudience, JWTSkipPaths                          []string
 	// Insecure allows a listener beyond loopback although nothing authenticates its callers.
 	Insecure bool
 
@@ -75,26 +87,9 @@ func (c *Config) Validate() error {
 			errs = append(errs, fmt.Errorf("frontends: the %s frontend is not built yet", f))
 		}
 	}
-	if !c.Insecure && slices.Contains(c.Frontends, "http") && !loopback(c.HTTP) {
-		errs = append(errs, fmt.Errorf("http: %s can be reached from other machines and nothing authenticates the callers: "+
-			"use 127.0.0.1, or allow it with --insecure", c.HTTP))
-	}
+	errs = append(errs, c.validateAccess()...)
 	if c.DiskLow > c.DiskHigh {
 		errs = append(errs, fmt.Errorf("disk.low: %d is above disk.high, %d", c.DiskLow, c.DiskHigh))
 	}
 	return errors.Join(errs...)
-}
-
-// loopback tells whether only this machine can reach addr, which has been checked to be host:port. A name other than
-// localhost counts as reachable: what it resolves to can change.
-func loopback(addr string) bool {
-	host, _, err := net.SplitHostPort(addr)
-	if err != nil {
-		return false
-	}
-	if strings.EqualFold(host, "localhost") {
-		return true
-	}
-	ip, err := netip.ParseAddr(host)
-	return err == nil && ip.Unmap().IsLoopback()
 }

@@ -97,6 +97,14 @@ type converter func(before, value string) (string, error)
 
 func same(_, value string) (string, error) { return value, nil }
 
+// algorithm takes "auto" for all that the keys can verify.
+func algorithm(_, value string) (string, error) {
+	if value == "auto" {
+		return "", nil
+	}
+	return value, nil
+}
+
 // number checks a whole number and prints it with a unit.
 func number(unit string) converter {
 	return func(_, value string) (string, error) {

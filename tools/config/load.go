@@ -111,6 +111,7 @@ func Load(in Input) (*Resolved, error) {
 			errs = append(errs, err)
 		}
 	}
+	errs = append(errs, companions(layers)...)
 	// What does not parse leaves its field empty, so the checks across settings would only echo it.
 	if len(errs) == 0 {
 		if err := r.Config.Validate(); err != nil {
@@ -118,6 +119,22 @@ func Load(in Input) (*Resolved, error) {
 		}
 	}
 	return r, errors.Join(errs...)
+}
+
+// companions finds settings that would do nothing because their switch is not on. A switch that somebody turned off says
+// so for all of them.
+func companions(layers []layer) (errs []error) {
+	for i := range settings {
+		s := &settings[i]
+		if s.needs == "" {
+			continue
+		}
+		v, at := pick(layers, s.key), pick(layers, s.needs)
+		if v.text != layers[0][s.key].text && at.text == byKey(s.needs).def && at.place == "default" {
+			errs = append(errs, fmt.Errorf("%s (%s) does nothing without %s", s.key, v.place, s.needs))
+		}
+	}
+	return errs
 }
 
 // pick is the value of the highest layer that has the key.

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -18,6 +19,8 @@ type setting struct {
 	bind func(*Config) pflag.Value
 	// feature names the missing part of a setting that is known but not built. Any value but def stops the boot.
 	feature string
+	// needs is the key of a switch without which the setting would do nothing.
+	needs string
 	// secret values are printed masked.
 	secret bool
 	// only restricts the sources; 0 is all.
@@ -41,7 +44,6 @@ const (
 	kafkaFrontend = "the Kafka frontend"
 	mcpFrontend   = "the MCP frontend"
 	clustering    = "replication"
-	tokens        = "authentication by tokens"
 	tlsListeners  = "TLS"
 	encryption    = "encryption at rest"
 	kvStore       = "the key-value store"
@@ -50,8 +52,11 @@ const (
 	traces        = "message traces"
 )
 
-// settings is the table, in the order of the help and of "queen config print".
-var settings = []setting{
+// settings is the table. It is made of parts, so that each file holds what belongs together.
+var settings = slices.Concat(nodeSettings, authSettings, unbuiltSettings)
+
+// nodeSettings are in the order of the help and of "queen config print".
+var nodeSettings = []setting{
 	{key: "data", def: "./queen-data", usage: "data directory",
 		bind: func(c *Config) pflag.Value { return text(&c.Data) }},
 	{key: "frontends", def: "http", usage: "frontends to run: http, kafka, mcp",
@@ -80,6 +85,9 @@ var settings = []setting{
 		bind: func(c *Config) pflag.Value { return whole(&c.MetricsMaxQueues, 1, 100_000) }},
 	{key: "tenancy.header", def: "false", usage: "read the tenant from the x-queen-tenant header",
 		bind: func(c *Config) pflag.Value { return flag(&c.TenancyHeader) }},
+	{key: "tenancy.trusted.proxies", needs: "tenancy.header",
+		usage: "addresses and networks whose x-queen-tenant header is believed without authentication",
+		bind:  func(c *Config) pflag.Value { return networks(&c.TrustedProxies) }},
 	{key: "subscription.default", def: "new", usage: "where a consumer group starts that does not say it: new or all",
 		bind: func(c *Config) pflag.Value { return choice(&c.SubscriptionDefault, "new", "all") }},
 
@@ -110,7 +118,10 @@ var settings = []setting{
 
 	{key: "failpoint", def: "", usage: "crash tests: failpoints to arm", only: fromEnv,
 		bind: func(c *Config) pflag.Value { return text(&c.Failpoint) }},
+}
 
+// unbuiltSettings are known and refused.
+var unbuiltSettings = []setting{
 	{key: "kafka", def: "127.0.0.1:9092", usage: "address of the Kafka protocol", feature: kafkaFrontend},
 	{key: "kafka.advertised", usage: "address that Kafka clients are told", feature: kafkaFrontend},
 	{key: "kafka.default.partitions", def: "16", usage: "width of topics that name none", feature: kafkaFrontend},
@@ -118,10 +129,6 @@ var settings = []setting{
 	{key: "node.id", usage: "number of this node in its cluster", feature: clustering},
 	{key: "peer.addr", usage: "address for the other nodes", feature: clustering},
 	{key: "peers", usage: "all nodes of the cluster: 1=HOST:PORT,2=...", feature: clustering},
-	{key: "jwt.enabled", def: "false", usage: "ask callers for a token", feature: tokens},
-	{key: "jwt.secret", usage: "shared secret of tokens", feature: tokens, secret: true},
-	{key: "jwt.public.key", usage: "public key of tokens", feature: tokens},
-	{key: "jwt.jwks.url", usage: "where the keys of tokens are", feature: tokens},
 	{key: "tls.cert", usage: "certificate of the listeners", feature: tlsListeners},
 	{key: "tls.key", usage: "private key of the listeners", feature: tlsListeners},
 	{key: "encryption.key", usage: "key of payloads at rest", feature: encryption, secret: true},

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math"
 	"net"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -79,6 +80,46 @@ func durationOrEver(to *time.Duration) pflag.Value {
 		}
 		return d, err
 	}, printDuration}, to}
+}
+
+// durationOrNone is zero or more.
+func durationOrNone(to *time.Duration) pflag.Value {
+	return field[time.Duration]{&kind[time.Duration]{"duration", func(s string) (time.Duration, error) {
+		d, err := parseDuration(s)
+		if err == nil && d < 0 {
+			err = errors.New("want 0 or more")
+		}
+		return d, err
+	}, printDuration}, to}
+}
+
+// networks is a list of addresses and networks.
+func networks(to *[]netip.Prefix) pflag.Value {
+	return field[[]netip.Prefix]{&kind[[]netip.Prefix]{"list", parseNetworks, printNetworks}, to}
+}
+
+func parseNetworks(s string) (out []netip.Prefix, err error) {
+	words, err := listKind.parse(s)
+	for _, word := range words {
+		p, err := netip.ParsePrefix(word)
+		if err != nil {
+			addr, err := netip.ParseAddr(word)
+			if err != nil {
+				return nil, errors.New("want addresses and networks such as 10.0.0.7 or 10.0.0.0/8")
+			}
+			p = netip.PrefixFrom(addr.Unmap(), addr.Unmap().BitLen())
+		}
+		out = append(out, p.Masked())
+	}
+	return out, err
+}
+
+func printNetworks(l []netip.Prefix) string {
+	words := make([]string, len(l))
+	for i, p := range l {
+		words[i] = p.String()
+	}
+	return strings.Join(words, ",")
 }
 
 // whole is an integer within a range.

@@ -15,7 +15,7 @@ const module = "queen/"
 
 // leaves are the packages that know nothing of each other's purpose: bytes, files, time, assertions, counters.
 var leaves = []string{"engine/format", "engine/vfs", "engine/vfs/errorfs", "engine/clock", "engine/invariants", "engine/stats",
-	"engine/auth"}
+	"engine/auth", "engine/auth/live"}
 
 // frontendLeaves are those a frontend may use: it knows no file.
 var frontendLeaves = []string{"engine", "engine/format", "engine/clock", "engine/invariants", "engine/stats", "engine/auth"}
@@ -40,6 +40,7 @@ var importTable = []importRow{
 	{"engine/invariants", nil, nil, "assertions are usable everywhere, so they use nothing"},
 	{"engine/stats", nil, nil, "counters are a leaf that everything may count with"},
 	{"engine/auth", nil, nil, "who calls is a leaf: it decides without the broker"},
+	{"engine/auth/live", nil, nil, "values from files are a leaf for keys, certificates and plans alike"},
 	{"engine/keyed", []string{"engine/clock", "engine/format", "engine/vfs", "engine/invariants"}, nil,
 		"the keyed store is below the machine's rows and knows none of them"},
 	{"sidecar", []string{"engine/format", "engine/vfs", "engine/clock", "engine/invariants"}, nil,
@@ -97,7 +98,8 @@ var libraryTable = []libraryRow{
 	{"github.com/modelcontextprotocol/go-sdk", []string{"frontend-mcp"}, "MCP ends in its frontend"},
 	{"github.com/spf13", []string{"tools", "bench"}, "command lines are for tools"},
 	{"github.com/go-faster/jx", []string{"frontend-http"}, "JSON ends in its frontend"},
-	{"encoding/json", []string{"frontend-http", "frontend-mcp", "tools", "bench"}, "JSON ends in its frontend"},
+	{"encoding/json", []string{"frontend-http", "frontend-mcp", "tools", "bench", "engine/auth"},
+		"JSON ends in its frontend; tokens and their keys are JSON"},
 	{"net/http", []string{"frontend-http", "frontend-mcp", "tools", "bench"}, "the engine serves nobody"},
 }
 

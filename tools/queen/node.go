@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"queen/engine"
+	"queen/engine/auth"
 	"queen/engine/clock"
 	"queen/engine/invariants"
 	"queen/engine/vfs"
@@ -24,7 +25,9 @@ type node struct {
 	log    *slog.Logger
 	engine *engine.Node
 	http   *frontendhttp.Frontend
-	ready  readyFile
+	// auth judges callers; nil when nobody is asked.
+	auth  *auth.Chain
+	ready readyFile
 	// served gets the end of each frontend's Serve.
 	served chan error
 }
@@ -40,16 +43,24 @@ func startNode(c *config.Config, log *slog.Logger) (*node, error) {
 	}
 	n := &node{config: c, log: log, ready: readyFile{PID: os.Getpid()}, served: make(chan error, 1)}
 	ticks := clock.Real()
+	var err error
+	if n.auth, err = openAuth(c, log); err != nil {
+		return nil, err
+	}
 	listener, err := wire.Listen(wire.Options{Addr: c.HTTP, MaxConns: c.HTTPMaxConns, Logger: log})
 	if err != nil {
 		return nil, bindError("http", c.HTTP, err)
 	}
-	n.http, err = frontendhttp.New(frontendhttp.Options{
+	o := frontendhttp.Options{
 		Listener: listener, Server: wire.ServerOptions{BodyLimit: int(c.HTTPMaxBody)}, Clock: ticks, Logger: log,
-		Version: version, Commit: thisBuild().Commit, Tenancy: c.TenancyHeader, LabeledQueues: c.MetricsMaxQueues,
+		Version: version, Commit: thisBuild().Commit, LabeledQueues: c.MetricsMaxQueues,
+		SkipPaths: c.JWTSkipPaths, Tenancy: c.TenancyHeader, TrustedProxies: c.TrustedProxies,
 		Starting: func() (string, float64) { return "opening the data directory", 0 },
-	})
-	if err != nil {
+	}
+	if n.auth != nil {
+		o.Auth = n.auth
+	}
+	if n.http, err = frontendhttp.New(o); err != nil {
 		listener.Drain(context.Background())
 		return nil, err
 	}
@@ -101,10 +112,20 @@ func (n *node) stop(ctx context.Context) error {
 			errs = append(errs, err)
 		}
 	}
+	if n.auth != nil {
+		n.auth.Close()
+	}
 	if err := clearReady(n.config.ReadyFile); err != nil {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// reload reads again what comes from files that people change while the node runs.
+func (n *node) reload() {
+	if n.auth != nil && n.auth.Keys != nil {
+		told(n.log, "auth.keys")(n.auth.Keys.Reload())
+	}
 }
 
 // bindError says in a line which listener could not be bound and why.

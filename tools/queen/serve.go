@@ -19,6 +19,8 @@ func serveCommand(s cli.Streams) *cobra.Command {
 		Use: "serve", Short: "Run a node", Args: cobra.NoArgs,
 		Long: `Run a node until SIGTERM or SIGINT, which drains it.
 
+SIGHUP reads the files of keys and certificates again; they are also looked at by themselves.
+
 Every flag is also an environment name (--ready-file is QUEEN_READY_FILE) and a key of the YAML file (ready.file). Flags
 win over the environment, the environment over the file. "queen config print --sources" takes the same flags and shows
 the outcome.`,
@@ -49,6 +51,9 @@ func serve(s cli.Streams, r *config.Resolved, greet func(*node)) error {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
 	defer signal.Stop(signals)
+	reloads := make(chan os.Signal, 1)
+	signal.Notify(reloads, syscall.SIGHUP)
+	defer signal.Stop(reloads)
 
 	n, err := startNode(c, log)
 	if err != nil {
@@ -59,15 +64,23 @@ func serve(s cli.Streams, r *config.Resolved, greet func(*node)) error {
 	if greet != nil {
 		greet(n)
 	}
-	var ended error
-	select {
-	case sig := <-signals:
-		log.Info("stopping", "signal", sig.String())
-	case ended = <-n.served:
-		n.served <- nil // stop waits for it
-		ended = fmt.Errorf("http: the frontend ended: %w", ended)
+	return drain(n, c, signals, n.await(signals, reloads))
+}
+
+// await returns when the node shall stop; the error is that of a frontend that ended by itself.
+func (n *node) await(signals, reloads <-chan os.Signal) error {
+	for {
+		select {
+		case <-reloads:
+			n.reload()
+		case sig := <-signals:
+			n.log.Info("stopping", "signal", sig.String())
+			return nil
+		case ended := <-n.served:
+			n.served <- nil // stop waits for it
+			return fmt.Errorf("http: the frontend ended: %w", ended)
+		}
 	}
-	return drain(n, c, signals, ended)
 }
 
 // drain stops the node within the drain timeout; a second signal cuts it short.

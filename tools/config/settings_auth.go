@@ -1,0 +1,52 @@
+package config
+
+import (
+	"github.com/spf13/pflag"
+)
+
+// authSettings say who may call.
+var authSettings = []setting{
+	{key: "auth.keys", usage: "YAML file of API keys; callers without a key or a token are refused",
+		bind: func(c *Config) pflag.Value { return text(&c.AuthKeys) }},
+	{key: "jwt.enabled", def: "false", usage: "ask callers for a token",
+		bind: func(c *Config) pflag.Value { return flag(&c.JWTEnabled) }},
+	{key: "jwt.secret", usage: "shared secret of tokens: HS256, HS384, HS512", secret: true, needs: "jwt.enabled",
+		bind: func(c *Config) pflag.Value { return text(&c.JWTSecret) }},
+	{key: "jwt.secret.file", usage: "file with the shared secret", needs: "jwt.enabled",
+		bind: func(c *Config) pflag.Value { return text(&c.JWTSecretFile) }},
+	{key: "jwt.public.key", usage: "PEM file, or the PEM itself, of public keys of tokens: RS256, RS384, RS512, EdDSA",
+		needs: "jwt.enabled", bind: func(c *Config) pflag.Value { return text(&c.JWTPublicKey) }},
+	{key: "jwt.jwks.url", usage: "where the public keys of tokens are: an https URL or a file", needs: "jwt.enabled",
+		bind: func(c *Config) pflag.Value { return text(&c.JWTKeySet) }},
+	{key: "jwt.jwks.refresh", def: "1h", usage: "how old the fetched keys may be", needs: "jwt.jwks.url",
+		bind: func(c *Config) pflag.Value { return duration(&c.JWTKeySetRefresh) }},
+	{key: "jwt.jwks.timeout", def: "5s", usage: "how long a fetch of the keys may take", needs: "jwt.jwks.url",
+		bind: func(c *Config) pflag.Value { return duration(&c.JWTKeySetTimeout) }},
+	{key: "jwt.algorithms", usage: "signatures that are taken; none is all that the keys can verify", needs: "jwt.enabled",
+		bind: func(c *Config) pflag.Value { return list(&c.JWTAlgorithms) }},
+	{key: "jwt.issuer", usage: "issuer that tokens must name", needs: "jwt.enabled",
+		bind: func(c *Config) pflag.Value { return text(&c.JWTIssuer) }},
+	{key: "jwt.audience", usage: "audiences of which tokens must name one", needs: "jwt.enabled",
+		bind: func(c *Config) pflag.Value { return list(&c.JWTAudience) }},
+	{key: "jwt.clock.skew", def: "30s", usage: "how far the issuer's clock may be off", needs: "jwt.enabled",
+		bind: func(c *Config) pflag.Value { return durationOrNone(&c.JWTClockSkew) }},
+	{key: "jwt.allow.no.expiry", def: "false", usage: "take tokens that never end", needs: "jwt.enabled",
+		bind: func(c *Config) pflag.Value { return flag(&c.JWTAllowNoExpiry) }},
+	{key: "jwt.roles.claim", def: "role", usage: "claim with one role; dots reach into objects", needs: "jwt.enabled",
+		bind: func(c *Config) pflag.Value { return text(&c.JWTRolesClaim) }},
+	{key: "jwt.roles.array.claim", def: "roles", usage: "claim with a list of roles", needs: "jwt.enabled",
+		bind: func(c *Config) pflag.Value { return text(&c.JWTRolesArrayClaim) }},
+	{key: "jwt.role.admin", def: "admin", usage: "what the claims call an admin", needs: "jwt.enabled",
+		bind: func(c *Config) pflag.Value { return text(&c.JWTRoleAdmin) }},
+	{key: "jwt.role.read.write", def: "read-write", usage: "what the claims call read-write", needs: "jwt.enabled",
+		bind: func(c *Config) pflag.Value { return text(&c.JWTRoleReadWrite) }},
+	{key: "jwt.role.read.only", def: "read-only", usage: "what the claims call read-only", needs: "jwt.enabled",
+		bind: func(c *Config) pflag.Value { return text(&c.JWTRoleReadOnly) }},
+	{key: "jwt.role.write.only", def: "write-only", usage: "what the claims call write-only", needs: "jwt.enabled",
+		bind: func(c *Config) pflag.Value { return text(&c.JWTRoleWriteOnly) }},
+	{key: "jwt.tenant.claim", usage: "claim with the tenant, tenants, or * of a token; none is the default tenant for all",
+		needs: "jwt.enabled", bind: func(c *Config) pflag.Value { return text(&c.JWTTenantClaim) }},
+	{key: "jwt.skip.paths", def: "/health,/metrics/prometheus,/metrics,/", needs: "jwt.enabled",
+		usage: "paths that answer without a credential; one that ends in a slash is a prefix",
+		bind:  func(c *Config) pflag.Value { return list(&c.JWTSkipPaths) }},
+}
