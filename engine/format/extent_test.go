@@ -36,13 +36,25 @@ func (g gen) record() record {
 		body = append(bytes.Clone(prefix), e.Bytes...)
 	case 5:
 		_, frame := g.frame(3)
-		f := StoredFrame{h.Group, h.Replica, h.Index, h.Term, PartitionID(g.u64()), Offset(g.u64()), Wall(g.i64()), frame}
+		f := g.storedFrame(&h, frame)
 		var fields []byte
 		h, fields = f.Record()
 		body = append(fields, frame...)
 	}
 	h.Length = uint32(len(body))
 	return record{h, body}
+}
+
+func (g gen) storedFrame(h *RecordHead, frame []byte) StoredFrame {
+	f := StoredFrame{Group: h.Group, Replica: h.Replica, Index: h.Index, Term: h.Term, Partition: PartitionID(g.u64()),
+		Base: Offset(g.u64()), W: Wall(g.i64()), Origin: SegmentID(g.u32()), Count: 1 + uint32(g.IntN(40)), Flags: RowNative,
+		Frame: frame}
+	if f.Count > 1 && g.flip() {
+		f.Flags |= RowPartial
+		f.Refused = make([]byte, bitmapBytes(f.Count))
+		f.Refused[0] = 1
+	}
+	return f
 }
 
 func (g gen) members() (m []Member) {

@@ -173,7 +173,8 @@ func recordGoldens() []golden {
 	bootHead, bootBody := boot.Record()
 	_, frame := goldenFrame()
 	patchFrameOrdinal(frame, 5)
-	stored := StoredFrame{1, 2, 70, 3, 65, 300, goldenWall, frame}
+	stored := StoredFrame{Group: 1, Replica: 2, Index: 70, Term: 3, Partition: 65, Base: 300, W: goldenWall, Origin: 7, Count: 3,
+		Flags: RowNative | RowPartial, Refused: []byte{2}, Frame: frame}
 	storedHead, storedBody := stored.Record()
 	entry := EntryRecord{1, 2, 70, 3, EntryConfigChange, Proposal{1, 2, 3, 4}, []byte("change")}
 	var scratch [proposalSize]byte
@@ -191,7 +192,7 @@ func recordGoldens() []golden {
 		recordGolden("entry", entryHead, [][]byte{prefix, entry.Bytes},
 			"8 key\n8 client\n8 series\n8 responded\n6 bytes\n-1 padding", entry,
 			func(h *RecordHead, b []byte) (any, error) { return ParseEntryRecord(h, b) }),
-		recordGolden("frame", storedHead, [][]byte{storedBody, frame}, "8 partition\n8 base\n8 W\n81 frame\n-1 padding", stored,
+		recordGolden("frame", storedHead, [][]byte{storedBody, frame}, "8 partition\n8 base\n8 W\n4 origin\n4 count\n1 row flags\n7 zero\n1 refused\n81 frame\n-1 padding", stored,
 			func(h *RecordHead, b []byte) (any, error) { return ParseStoredFrame(h, b) }),
 	}, blockRecordGoldens()...)
 }

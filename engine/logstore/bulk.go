@@ -1,6 +1,7 @@
 package logstore
 
 import (
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -24,7 +25,8 @@ var (
 type BulkOptions struct {
 	// Number of the segment, without format.BulkBit; never used before in this directory.
 	Number uint32
-	// Replaces names the segments whose live frames it takes over.
+	// Replaces names the bulk segments whose live frames it takes over. The origins of its frames are
+	// added to them.
 	Replaces []format.SegmentID
 	// BytesPerSecond bounds the rate of writing, so that it does not hurt the commit stream; 0 is no bound.
 	BytesPerSecond int64
@@ -72,6 +74,7 @@ func (s *Store) NewBulk(o BulkOptions) (*BulkWriter, error) {
 		return nil, fmt.Errorf("%w: bulk segment %d", ErrInvalid, o.Number)
 	}
 	var err error
+	w.o.Replaces = slices.Clone(o.Replaces)
 	if w.f, err = s.opts.FS.Open(w.name+tmpSuffix, vfs.Write|vfs.Create|vfs.Truncate|vfs.Direct); err != nil {
 		return nil, fmt.Errorf("logstore: begin bulk segment: %w", err)
 	}
@@ -127,8 +130,22 @@ func (w *BulkWriter) Add(v *format.StoredFrame) (EntryPos, error) {
 		}
 	}
 	w.note(g, v.Index, pos.Pos)
+	if !w.replaces(v.Origin) {
+		w.o.Replaces = append(w.o.Replaces, v.Origin)
+	}
 	return pos, nil
 }
+
+func (w *BulkWriter) replaces(s format.SegmentID) bool {
+	n := len(w.o.Replaces)
+	return n > 0 && w.o.Replaces[n-1] == s || slices.Contains(w.o.Replaces, s)
+}
+
+// Number is the number of the segment, with format.BulkBit.
+func (w *BulkWriter) Number() format.SegmentID { return w.head.Segment }
+
+// Bytes is what the segment would take if it were finished now, at least.
+func (w *BulkWriter) Bytes() int64 { return w.end + int64(len(w.buf)) }
 
 func (w *BulkWriter) group(v *format.StoredFrame) (*bulkGroup, error) {
 	for _, g := range w.groups {
@@ -166,7 +183,7 @@ func (w *BulkWriter) fits(body, parts int) bool {
 	for _, g := range w.groups {
 		ranges += len(g.Entries)
 	}
-	room := format.FooterRoom(w.total+1, len(w.groups)+1, ranges, len(w.o.Replaces))
+	room := format.FooterRoom(w.total+1, len(w.groups)+1, ranges, len(w.o.Replaces)+1)
 	pending := vfs.RoundUp(int64(len(w.buf)))
 	need := int64(body + parts*(2*format.BlockSize+format.FragmentHeadSize))
 	return w.end+pending+need+int64(room) <= int64(w.head.Size) && recordSize(body/parts)+format.BlockSize <= cap(w.buf)
@@ -226,6 +243,7 @@ func (w *BulkWriter) finish() error {
 	if err := w.flush(); err != nil {
 		return err
 	}
+	slices.Sort(w.o.Replaces)
 	w.head.Size = uint64(w.end) + uint64(len(w.footer()))
 	block := vfs.AlignedBuffer(format.BlockSize)
 	w.head.Encode(block)
@@ -304,7 +322,7 @@ func (s *Store) openBulk(name string) (*segment, error) {
 	if err != nil || path.Base(name) != head.Segment.FileName() {
 		return nil, corrupt(name, 0, "block 0 of segment %d: %v", head.Segment, err)
 	}
-	t, groups, err := readFooter(f, &head)
+	t, err := readFooter(f, &head)
 	if err != nil {
 		return nil, corrupt(name, int64(head.Size), "%w", err)
 	}
@@ -312,7 +330,7 @@ func (s *Store) openBulk(name string) (*segment, error) {
 		return nil, corrupt(name, int64(head.Size)-format.BlockSize, "no footer of a complete bulk segment")
 	}
 	g := newSegment(s.opts.Dir, head)
-	if err := g.takeFooter(t, groups); err != nil {
+	if err := g.takeFooter(t); err != nil {
 		return nil, corrupt(name, int64(head.Size)-format.BlockSize, "%w", err)
 	}
 	return g, nil
@@ -348,10 +366,16 @@ func (l *loader) listBulk(name string) error {
 		l.leftovers = append(l.leftovers, name)
 		return nil
 	}
-	if _, ok := parseNumbered(name, bulkPrefix); !ok {
+	number, ok := parseNumbered(name, bulkPrefix)
+	if !ok {
 		return nil
 	}
 	g, err := l.s.openBulk(path.Join(l.s.opts.Dir, name))
+	var bad *CorruptionError
+	if needed := l.s.opts.BulkNeeded; errors.As(err, &bad) && needed != nil && !needed(number|uint32(format.BulkBit)) {
+		l.leftovers = append(l.leftovers, name)
+		return nil
+	}
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,9 @@ package logstore
 import (
 	"bytes"
 	"errors"
+	"maps"
+	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -13,14 +16,20 @@ import (
 
 func bulkFrame(i int, size int) *format.StoredFrame {
 	f := bytes.Repeat([]byte{byte(i), 7}, size/2)
-	return &format.StoredFrame{
+	v := &format.StoredFrame{
 		Group: 1, Replica: 1, Index: format.Index(i), Term: 1, Partition: 65, Base: format.Offset(i), W: 5, Frame: f,
+		Origin: format.SegmentID(3 + i/4), Count: 9, Flags: format.RowNative,
 	}
+	if i%3 == 0 {
+		v.Flags |= format.RowPartial
+		v.Refused = []byte{byte(i), 0}
+	}
+	return v
 }
 
 // writeBulk writes frames of many sizes until one does not fit, and returns where they are.
 func writeBulk(s *Store, sizes []int) (frames []*format.StoredFrame, placed []EntryPos, err error) {
-	w, err := s.NewBulk(BulkOptions{Number: 1, Replaces: []format.SegmentID{1, 2}})
+	w, err := s.NewBulk(BulkOptions{Number: 1, Replaces: []format.SegmentID{format.BulkBit | 9}})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -46,12 +55,72 @@ func checkBulk(t *testing.T, s *Store, frames []*format.StoredFrame, placed []En
 		if err != nil || !bytes.Equal(got, f.Frame) {
 			t.Fatalf("frame %d: %d bytes, want %d: %v", i, len(got), len(f.Frame), err)
 		}
+		v, _, err := s.ReadFrame(placed[i], 0, uint32(len(f.Frame)), []byte("before"))
+		if err != nil || !reflect.DeepEqual(&v, f) {
+			t.Fatalf("frame %d: %+v, want %+v: %v", i, v, f, err)
+		}
 	}
 	if len(frames) < 2 {
 		t.Fatal("too few frames to prove anything")
 	}
+	checkWalk(t, s, frames, placed)
 	if err := s.Verify(placed[0].Segment); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// checkWalk walks the segment and looks at its list of what it replaces.
+func checkWalk(t *testing.T, s *Store, frames []*format.StoredFrame, placed []EntryPos) {
+	t.Helper()
+	n, replaces := 0, map[format.SegmentID]bool{format.BulkBit | 9: true}
+	err := s.WalkFrames(placed[0].Segment, func(pos EntryPos, length uint32, v *format.StoredFrame) error {
+		want := *frames[n]
+		want.Frame = nil
+		if pos != placed[n] || int(length) != len(frames[n].Frame) || !reflect.DeepEqual(*v, want) {
+			t.Fatalf("frame %d: %d bytes at %v: %+v, want %+v", n, length, pos, v, want)
+		}
+		replaces[v.Origin] = true
+		n++
+		return nil
+	})
+	if err != nil || n != len(frames) {
+		t.Fatalf("walked over %d of %d frames: %v", n, len(frames), err)
+	}
+	if got := s.Bulks()[0].Replaces; !slices.Equal(got, slices.Sorted(maps.Keys(replaces))) {
+		t.Fatalf("replaces %v, want %v", got, replaces)
+	}
+}
+
+// TestBulkWithoutFooter: a segment whose footer is bad is refused when it was finished for all that is
+// known, and removed when nothing says that it was.
+func TestBulkWithoutFooter(t *testing.T) {
+	mem := vfs.NewMem()
+	o := testOptions(mem)
+	s := mustOpen(t, o)
+	if _, _, err := writeBulk(s, []int{500}); err != nil {
+		t.Fatal(err)
+	}
+	_ = s.Close()
+	name := "/log/" + (format.BulkBit | 1).FileName()
+	info, err := mem.Stat(name)
+	if err == nil {
+		err = mem.FlipBit(name, info.Size-100, 1)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rot *CorruptionError
+	for _, needed := range []func(uint32) bool{nil, func(s uint32) bool { return s == uint32(format.BulkBit|1) }} {
+		o.BulkNeeded = needed
+		if _, err := Open(o); !errors.As(err, &rot) || rot.File != name {
+			t.Fatal(err)
+		}
+	}
+	o.BulkNeeded = func(uint32) bool { return false }
+	s = mustOpen(t, o)
+	defer s.Close()
+	if _, err := mem.Stat(name); err == nil || len(s.Bulks()) > 0 {
+		t.Fatal("the segment that was never finished is there")
 	}
 }
 

@@ -43,38 +43,45 @@ func (s *Store) encodeFooter(g *segment) []byte {
 	return out
 }
 
-// readFooter reads the footer of a segment. No trailer and no error means that there is none of this life
-// of the file; a trailer with a *CorruptionError that the rest does not fit it.
-func readFooter(f vfs.File, head *format.SegmentHead) (*format.FooterTrailer, []format.FooterGroup, error) {
+// readFooter reads the footer of a segment. nil and no error means that there is none of this life of the
+// file; a footer with a *CorruptionError that its trailer is there and the rest does not fit it.
+func readFooter(f vfs.File, head *format.SegmentHead) (*footer, error) {
 	block := make([]byte, format.BlockSize)
 	size := int64(head.Size)
 	if _, err := f.ReadAt(block, size-format.BlockSize); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	t, err := format.ParseFooterTrailer(block)
 	if err != nil || t.Segment != head.Segment || t.Nonce != head.Nonce {
-		return nil, nil, nil
+		return nil, nil
 	}
+	out := &footer{FooterTrailer: t}
 	if int64(t.End)+int64(t.Size()) > size {
-		return &t, nil, corrupt(f.Name(), size-format.BlockSize, "footer of %d bytes behind %d", t.Size(), t.End)
+		return out, corrupt(f.Name(), size-format.BlockSize, "footer of %d bytes behind %d", t.Size(), t.End)
 	}
 	at := size - format.BlockSize - int64(t.DirectorySize())
 	directory := make([]byte, t.DirectorySize())
 	if _, err := f.ReadAt(directory, at); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	groups, _, err := t.ParseDirectory(directory)
-	if err != nil {
-		return &t, nil, corrupt(f.Name(), at, "%w", err)
+	if out.groups, out.replaces, err = t.ParseDirectory(directory); err != nil {
+		return out, corrupt(f.Name(), at, "%w", err)
 	}
-	return &t, groups, nil
+	return out, nil
+}
+
+// footer is a parsed footer without its positions.
+type footer struct {
+	format.FooterTrailer
+	groups   []format.FooterGroup
+	replaces []format.SegmentID
 }
 
 // takeFooter fills the segment from its footer.
-func (g *segment) takeFooter(t *format.FooterTrailer, groups []format.FooterGroup) error {
-	g.sealed, g.used, g.extents, g.sum = true, int64(t.End), t.LastExtent, t.LastChecksum
-	for i := range groups {
-		in := &groups[i]
+func (g *segment) takeFooter(t *footer) error {
+	g.sealed, g.used, g.extents, g.sum, g.replaces = true, int64(t.End), t.LastExtent, t.LastChecksum, t.replaces
+	for i := range t.groups {
+		in := &t.groups[i]
 		key := replicaKey{in.Group, in.Replica}
 		if g.groups[key] != nil || in.Group == 0 || in.Group > 63 {
 			return fmt.Errorf("footer names group %d replica %d twice or wrongly", in.Group, in.Replica)

@@ -55,6 +55,11 @@ type Options struct {
 	// that none is.
 	Reclaimed func(segment uint32) bool
 
+	// BulkNeeded reports that a bulk segment (its number has format.BulkBit) was finished for all that is
+	// known: Open refuses one that is damaged, and removes any other that has no footer. nil means that
+	// all were.
+	BulkNeeded func(segment uint32) bool
+
 	// Events hears what happens; nil hears nothing.
 	Events *Events
 	// Fatal is called once, with the error of the first failed write or flush, and is meant to end the

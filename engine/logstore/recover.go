@@ -196,14 +196,16 @@ func (l *loader) loadSegments() error {
 	}
 	needed := l.firstNeeded(floors)
 	for i, g := range s.segments {
-		if i > 0 && s.segments[i-1].seq()+1 == g.seq() {
+		// The chain can not be followed over segments that were reclaimed.
+		first := i == 0 || s.segments[i-1].seq()+1 != g.seq()
+		if !first {
 			s.chainBefore = s.segments[i-1].sum
 		}
 		switch {
 		case !g.sealed:
-			err = l.loadTail(g, i == 0)
+			err = l.loadTail(g, first)
 		case i >= needed:
-			err = l.loadSealed(g, i == 0 || s.segments[i-1].seq()+1 != g.seq())
+			err = l.loadSealed(g, first)
 		default:
 			g.closed = true
 		}
@@ -222,7 +224,7 @@ func (l *loader) readFooters() error {
 		if err != nil {
 			return err
 		}
-		t, groups, err := readFooter(f, &g.head)
+		t, err := readFooter(f, &g.head)
 		s.handles.unpin(g)
 		last := i == len(s.segments)-1
 		switch {
@@ -233,7 +235,7 @@ func (l *loader) readFooters() error {
 		case err != nil:
 			return err
 		case t != nil:
-			if err := g.takeFooter(t, groups); err != nil {
+			if err := g.takeFooter(t); err != nil {
 				return corrupt(g.name, g.size()-format.BlockSize, "%w", err)
 			}
 		case !last:

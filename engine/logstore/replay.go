@@ -130,19 +130,22 @@ func (p *replayer) head(ref entryRef) ([]byte, error) {
 	case format.RecordEntry:
 		return body[format.EntryBytesPos(head.Flags):], nil
 	case format.RecordFragment:
-		return p.joinedHead(ref.pos.Pos)
+		joined, b, err := p.joinedHead(ref.pos.Pos)
+		if err != nil {
+			return nil, err
+		}
+		return b[format.EntryBytesPos(joined.Flags):], nil
 	}
 	return nil, corrupt(p.g.name, int64(ref.pos.Pos), "record of kind %d, want an entry", head.Kind)
 }
 
 // joinedHead puts the covered parts of the fragments together.
-func (p *replayer) joinedHead(pos uint32) ([]byte, error) {
+func (p *replayer) joinedHead(pos uint32) (joined format.RecordHead, b []byte, err error) {
 	parts, err := p.s.fragments(p.g, pos, p.w.size)
 	if err != nil {
-		return nil, err
+		return joined, nil, err
 	}
 	p.buf = p.buf[:0]
-	var joined format.RecordHead
 	for _, f := range parts {
 		at := int64(f.data) - format.RecordHeadSize - format.FragmentHeadSize
 		head, body, err := readRecord(p.w, at, p.w.size)
@@ -152,7 +155,7 @@ func (p *replayer) joinedHead(pos uint32) ([]byte, error) {
 			piece, data, err = format.ParseFragment(&head, body)
 		}
 		if err != nil {
-			return nil, corrupt(p.g.name, at, "%w", err)
+			return joined, nil, corrupt(p.g.name, at, "%w", err)
 		}
 		joined = piece.Joined(&head)
 		p.buf = append(p.buf, data...)
@@ -160,7 +163,7 @@ func (p *replayer) joinedHead(pos uint32) ([]byte, error) {
 			break
 		}
 	}
-	return p.buf[format.EntryBytesPos(joined.Flags):], nil
+	return joined, p.buf, nil
 }
 
 // foundOutcome is one entry's part of an outcome record.

@@ -31,6 +31,8 @@ type segment struct {
 	entries int                   // upper bound of the entries the footer will name
 	frags   map[uint32][]fragment // where the fragments of some records are, by the position of the first one
 
+	replaces []format.SegmentID // of a bulk segment; set before it is shared
+
 	// Guarded by handles.mu.
 	file    vfs.File
 	pins    int
@@ -65,6 +67,9 @@ type SegmentInfo struct {
 	// Closed segments are index-closed (MarkClosed).
 	Closed bool
 	Groups []GroupInfo
+	// Replaces is set in bulk segments: the bulk segments whose frames moved here, and the segments of
+	// the commit stream in which the frames here were born.
+	Replaces []format.SegmentID
 }
 
 // GroupInfo is what a segment holds of one replica.
@@ -106,6 +111,7 @@ func newSegment(dir string, head format.SegmentHead) *segment {
 func (g *segment) info() SegmentInfo {
 	in := SegmentInfo{
 		Segment: g.seq(), Bytes: g.size(), Used: g.used, Checksum: g.sum, Sealed: g.sealed, Closed: g.closed,
+		Replaces: g.replaces,
 	}
 	for _, key := range slices.SortedFunc(maps.Keys(g.groups), compareKeys) {
 		r := g.groups[key]

@@ -52,7 +52,7 @@ func (s *Store) Verify(seq uint32) error {
 
 // verifyFooter checks every block of the footer.
 func (g *segment) verifyFooter(w *window) error {
-	t, _, err := readFooter(w.f, &g.head)
+	t, err := readFooter(w.f, &g.head)
 	if err != nil {
 		return err
 	}
