@@ -146,6 +146,16 @@ func (x *Index) recentAt(from format.Offset, newest uint64) (row Row, ok bool, m
 	return m.row(n), true, m.below(n, from), nil
 }
 
+// Again looks up where the frame of a row lies now, for a reader whose row was overtaken by a relocation.
+// ok is false when no file has the row any more.
+func (x *Index) Again(r *Row) (row Row, ok bool, err error) {
+	if x.runs == nil {
+		return Row{}, false, nil
+	}
+	row, ok, err = x.runs.at(r.Partition, r.Base, PrevUnknown)
+	return row, err == nil && ok && row.Base == r.Base, err
+}
+
 // Compact does one unit of background work on rows in memory, and reports whether there may be more.
 // Call it from one goroutine. Files are merged by Runs.Merge.
 func (x *Index) Compact() bool {

@@ -8,7 +8,7 @@ import (
 )
 
 // Merge does one unit of background work, if there is any: it merges the oldest Fanout neighbours of
-// one tier into one run. When it returns the result is durable and its inputs are removed. It reports
+// one tier into one run. What relocation left of old runs is merged again while it is small. When it returns the result is durable and its inputs are removed. It reports
 // whether there may be more to do. After an error nothing has changed but for files that the next Open
 // removes.
 func (x *Runs) Merge() (again bool, err error) {
@@ -32,19 +32,27 @@ func (x *Runs) Merge() (again bool, err error) {
 }
 
 // tier is how often the rows of a run were merged: 0, 1 or 2. It goes by the segments covered, which
-// are numbered without gap.
+// are numbered without gap. In the last tier are runs of which so little is left that they are merged
+// however often they were: their number is bounded by bytes, and not by how long the log has been.
 func (r *run) tier(fanout int) int {
 	switch n := int(r.last-r.first) + 1; {
 	case n < fanout:
 		return 0
 	case n < fanout*fanout:
 		return 1
+	case r.file.Size < thinBytes:
+		return tierThin
 	}
 	return 2
 }
 
-// mergeable finds the oldest runs to merge: fanout neighbours of tier 0 or, before that, of tier 1,
-// with nothing lost between them.
+const (
+	tierThin  = 3
+	thinBytes = 1 << 20
+)
+
+// mergeable finds the oldest runs to merge: fanout neighbours of one tier that is not 2, with nothing lost
+// between them.
 func (l *list) mergeable(fanout int) []*run {
 	count := 0
 	for i, r := range l.runs {

@@ -280,7 +280,19 @@ func (h *harness) close() error {
 // relocation is what one ReplaceSegments was asked.
 type relocation struct {
 	gone  []format.SegmentID
-	moved []Row
+	moved []Moved
+}
+
+// movedTo is what ReplaceSegments is told of a frame, for each of its rows in files.
+func movedTo(r *Row, to format.SegmentID, pos uint32) (all []Moved) {
+	rows, err := r.appendFormat(nil)
+	if err != nil {
+		panic(err)
+	}
+	for i := range rows {
+		all = append(all, Moved{Partition: r.Partition, Base: rows[i].Base, Segment: to, Pos: pos, Origin: format.SegmentID(r.Segment)})
+	}
+	return all
 }
 
 // relocate moves half of the frames of a few closed segments to a bulk segment; the others are gone.
@@ -307,8 +319,9 @@ func (h *harness) relocate() error {
 			if f.gone = h.rng.IntN(2) == 0; f.gone {
 				continue
 			}
-			f.Segment, f.Pos, f.Off = uint32(to), 8*h.rng.Uint32N(1000), 0
-			r.moved = append(r.moved, f.Row)
+			pos := 8 * h.rng.Uint32N(1000)
+			r.moved = append(r.moved, movedTo(&f.Row, to, pos)...)
+			f.Segment, f.Pos, f.Off = uint32(to), pos, 0
 		}
 	}
 	h.rng.Shuffle(len(r.moved), func(i, j int) { r.moved[i], r.moved[j] = r.moved[j], r.moved[i] })
@@ -321,13 +334,23 @@ func (h *harness) finishRelocation() error {
 	if h.moving == nil {
 		return nil
 	}
-	if err := h.runs.ReplaceSegments(h.moving.gone, h.moving.moved); err != nil {
+	var live func(format.SegmentID) bool
+	if h.rng.IntN(2) == 0 {
+		live = h.live
+	}
+	if err := h.runs.ReplaceSegments(h.moving.gone, h.moving.moved, live); err != nil {
 		return err
 	}
 	h.moving = nil
 	for _, frames := range h.frames {
 		for i := range frames {
 			frames[i].was = nil
+		}
+	}
+	for again := h.rng.IntN(2) == 0; again; {
+		var err error
+		if again, err = h.runs.Thin(h.live); err != nil {
+			return err
 		}
 	}
 	return h.runs.Forget(h.live)

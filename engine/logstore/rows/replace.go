@@ -2,59 +2,133 @@ package rows
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	"queen/engine/format"
+	"queen/engine/invariants"
 )
 
+var failReplaced = invariants.Register("rows.replace.run-replaced")
+
+// Moved says where the frame of a row lies now: a stored frame of a bulk segment. Everything else of the
+// row stays as it is.
+type Moved struct {
+	Partition format.PartitionID
+	Base      format.Offset
+	Segment   format.SegmentID
+	Pos       uint32
+	// Origin is the segment of the commit stream in which the frame was born: the row is in the run that
+	// covers it.
+	Origin format.SegmentID
+}
+
 // ReplaceSegments rewrites the index after the live frames of segments were copied elsewhere: rows
-// that lie in one of gone are replaced by the row of moved with the same partition and base, or
-// dropped when there is none. moved comes in any order and is sorted. Each run is replaced as a whole;
-// when ReplaceSegments returns nil all are durable and no row leads to gone any more. Until then
-// look-ups may lead to the old copy or the new one, so both stay. It may be repeated after an error.
-func (x *Runs) ReplaceSegments(gone []format.SegmentID, moved []Row) error {
+// that lie in one of gone are led to where moved says, by partition and base, or dropped when it says
+// nothing. moved comes in any order and is sorted. Rows of segments that are not live are dropped on the
+// way; nil takes all for live. Each run is replaced as a whole; when ReplaceSegments returns nil all are
+// durable and no row leads to gone any more. Until then look-ups may lead to the old copy or the new one,
+// so both stay. It may be repeated after an error.
+func (x *Runs) ReplaceSegments(gone []format.SegmentID, moved []Moved, live func(format.SegmentID) bool) error {
 	x.background.Lock()
 	defer x.background.Unlock()
-	slices.SortFunc(moved, func(a, b Row) int {
+	slices.SortFunc(moved, func(a, b Moved) int {
 		return cmp.Or(cmp.Compare(a.Partition, b.Partition), cmp.Compare(a.Base, b.Base))
 	})
-	copies := make([]format.Row, 0, len(moved))
-	for i := range moved {
-		var err error
-		if copies, err = moved[i].appendFormat(copies); err != nil {
-			return err
-		}
-	}
+	e := edit{gone: gone, moved: moved, live: live}
 	l := x.acquire()
 	defer l.release()
 	for _, old := range l.runs {
-		if !slices.ContainsFunc(old.census.segments, func(s format.SegmentID) bool { return slices.Contains(gone, s) }) {
-			continue
+		if slices.ContainsFunc(old.census.segments, e.isGone) {
+			if err := x.replaceBy(old, &e); err != nil {
+				return err
+			}
 		}
-		r, err := x.replace(old, gone, copies)
-		if err != nil {
-			return err
-		}
-		x.swap(func(runs []*run, lost []Gap) ([]*run, []Gap) {
-			runs[slices.Index(runs, old)] = r
-			return runs, lost
-		})
 	}
 	return nil
 }
 
-// replace writes the run anew over its own name.
-func (x *Runs) replace(old *run, gone []format.SegmentID, copies []format.Row) (*run, error) {
+// Thin rewrites one run of which at least half of the segments are not live, without their rows, and
+// reports that there may be another. Errors as of ReplaceSegments.
+func (x *Runs) Thin(live func(format.SegmentID) bool) (again bool, err error) {
+	x.background.Lock()
+	defer x.background.Unlock()
+	l := x.acquire()
+	defer l.release()
+	for _, r := range l.runs {
+		dead := 0
+		for _, s := range r.census.segments {
+			if !live(s) {
+				dead++
+			}
+		}
+		if dead > 0 && 2*dead >= len(r.census.segments) {
+			return true, x.replaceBy(r, &edit{live: live})
+		}
+	}
+	return false, nil
+}
+
+// edit is what happens to rows while their run is written anew.
+type edit struct {
+	gone  []format.SegmentID
+	moved []Moved // sorted
+	live  func(format.SegmentID) bool
+}
+
+func (e *edit) isGone(s format.SegmentID) bool { return slices.Contains(e.gone, s) }
+
+func (e *edit) isLive(s format.SegmentID) bool { return !e.isGone(s) && (e.live == nil || e.live(s)) }
+
+// row applies the edit to one row; false drops it.
+func (e *edit) row(r *format.Row) bool {
+	if !e.isGone(r.Segment) {
+		return e.isLive(r.Segment)
+	}
+	i, found := slices.BinarySearchFunc(e.moved, r, func(a Moved, b *format.Row) int {
+		return cmp.Or(cmp.Compare(a.Partition, b.Partition), cmp.Compare(a.Base, b.Base))
+	})
+	if found {
+		r.Segment, r.Pos, r.EntryOffset = e.moved[i].Segment, e.moved[i].Pos, 0
+	}
+	return found
+}
+
+// census of a run after the edit.
+func (e *edit) census(old *run) census {
 	c := census{numbers: old.census.numbers}
+	last := format.SegmentID(0)
+	for i := range e.moved {
+		m := &e.moved[i]
+		if o := m.Origin.Number(); m.Segment != last && old.first <= o && o <= old.last {
+			last = m.Segment
+			c.addSegment(last)
+		}
+	}
 	for _, s := range old.census.segments {
-		if !slices.Contains(gone, s) {
+		if e.isLive(s) {
 			c.addSegment(s)
 		}
 	}
-	for i := range copies {
-		c.addSegment(copies[i].Segment)
+	return c
+}
+
+// replaceBy puts what the edit makes of a run in its place.
+func (x *Runs) replaceBy(old *run, e *edit) error {
+	r, err := x.replace(old, e)
+	if err != nil {
+		return err
 	}
+	x.swap(func(runs []*run, lost []Gap) ([]*run, []Gap) {
+		runs[slices.Index(runs, old)] = r
+		return runs, lost
+	})
+	invariants.Failpoint(failReplaced)
+	return nil
+}
+
+// replace writes the run anew over its own name.
+func (x *Runs) replace(old *run, e *edit) (*run, error) {
+	c := e.census(old)
 	w, err := x.create(old.first, old.last, &c, old.file.Trailer.Low)
 	if err != nil {
 		return nil, err
@@ -75,60 +149,11 @@ func (x *Runs) replace(old *run, gone []format.SegmentID, copies []format.Row) (
 		if r.Partition != pid {
 			pid, older = r.Partition, old.backTo(&r)
 		}
-		if slices.Contains(gone, r.Segment) {
-			i, found := slices.BinarySearchFunc(copies, &r, func(a format.Row, b *format.Row) int {
-				return cmp.Or(cmp.Compare(a.Partition, b.Partition), cmp.Compare(a.Base, b.Base))
-			})
-			if !found {
-				continue
-			}
-			r = copies[i]
+		if !e.row(&r) {
+			continue
 		}
 		if err := w.add(&r, older); err != nil {
 			return nil, w.abort(err)
 		}
 	}
-}
-
-// Forget removes the runs, and forgets the gaps, none of whose segments is live any more. Rows of
-// reclaimed segments in other runs stay: whether a message is retained is not judged here.
-func (x *Runs) Forget(live func(s format.SegmentID) bool) error {
-	x.background.Lock()
-	defer x.background.Unlock()
-	l := x.acquire()
-	defer l.release()
-	var dead []*run
-	for _, r := range l.runs {
-		if !slices.ContainsFunc(r.census.segments, live) {
-			dead = append(dead, r)
-		}
-	}
-	if err := x.remove(dead); err != nil {
-		return err
-	}
-	x.swap(func(runs []*run, lost []Gap) ([]*run, []Gap) {
-		runs = slices.DeleteFunc(runs, func(r *run) bool { return slices.Contains(dead, r) })
-		return runs, slices.DeleteFunc(lost, func(g Gap) bool { return !g.live(live) })
-	})
-	return nil
-}
-
-func (g *Gap) live(live func(s format.SegmentID) bool) bool {
-	for n := uint64(g.First); n <= uint64(g.Last); n++ {
-		if live(format.SegmentID(n)) {
-			return true
-		}
-	}
-	return false
-}
-
-// inside reports whether the range lies in first..last; err when it does so in part.
-func inside(name string, a, b, first, last uint32) (bool, error) {
-	if b < first || a > last {
-		return false, nil
-	}
-	if a < first || b > last {
-		return false, fmt.Errorf("rows: %s reaches beyond %d to %d", name, first, last)
-	}
-	return true, nil
 }

@@ -293,13 +293,30 @@ func (x *Runs) Files() (files []format.ManifestFile) {
 	return files
 }
 
+// Segments lists, ascending, every segment that rows of the files may lie in.
+func (x *Runs) Segments() []format.SegmentID {
+	l := x.acquire()
+	defer l.release()
+	var c census
+	for _, r := range l.runs {
+		c.merge(&r.census)
+	}
+	return c.segments
+}
+
 // Walk gives every row of the files that lies in the segment to emit, partition by partition; they
 // stay good after the call. It reads past the cache.
 func (x *Runs) Walk(segment format.SegmentID, emit func(r *Row) error) error {
+	return x.WalkAll(func(s format.SegmentID) bool { return s == segment }, emit)
+}
+
+// WalkAll is Walk for the segments of a set: each file is read once. Rows come file by file, and there
+// sorted by partition and base.
+func (x *Runs) WalkAll(in func(format.SegmentID) bool, emit func(r *Row) error) error {
 	l := x.acquire()
 	defer l.release()
 	for _, r := range l.runs {
-		if !slices.Contains(r.census.segments, segment) {
+		if !slices.ContainsFunc(r.census.segments, in) {
 			continue
 		}
 		next := x.source(r)
@@ -312,7 +329,7 @@ func (x *Runs) Walk(segment format.SegmentID, emit func(r *Row) error) error {
 			if !ok {
 				break
 			}
-			if f.Segment != segment {
+			if !in(f.Segment) {
 				continue
 			}
 			row := ofFormat(&f)
