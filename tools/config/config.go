@@ -27,6 +27,8 @@ type Config struct {
 	TenancyHeader  bool
 	TrustedProxies []netip.Prefix
 
+	// TLSCert, TLSKey and TLSClientCA are PEM files, or "": without a certificate listeners speak in the clear.
+	TLSCert, TLSKey, TLSClientCA string
 	// AuthKeys is the file of API keys, or "".
 	AuthKeys string
 	// The JWT fields say which tokens are taken, see auth.TokenOptions; JWTSecretFile holds JWTSecret, JWTPublicKey is a

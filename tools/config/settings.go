@@ -44,7 +44,6 @@ const (
 	kafkaFrontend = "the Kafka frontend"
 	mcpFrontend   = "the MCP frontend"
 	clustering    = "replication"
-	tlsListeners  = "TLS"
 	encryption    = "encryption at rest"
 	kvStore       = "the key-value store"
 	timers        = "timers"
@@ -129,8 +128,6 @@ var unbuiltSettings = []setting{
 	{key: "node.id", usage: "number of this node in its cluster", feature: clustering},
 	{key: "peer.addr", usage: "address for the other nodes", feature: clustering},
 	{key: "peers", usage: "all nodes of the cluster: 1=HOST:PORT,2=...", feature: clustering},
-	{key: "tls.cert", usage: "certificate of the listeners", feature: tlsListeners},
-	{key: "tls.key", usage: "private key of the listeners", feature: tlsListeners},
 	{key: "encryption.key", usage: "key of payloads at rest", feature: encryption, secret: true},
 }
 

@@ -4,8 +4,14 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// authSettings say who may call.
+// authSettings say who may call, and how.
 var authSettings = []setting{
+	{key: "tls.cert", usage: "PEM file of the listeners' certificate and those above it; changes are followed",
+		needs: "tls.key", bind: func(c *Config) pflag.Value { return text(&c.TLSCert) }},
+	{key: "tls.key", usage: "PEM file of the certificate's private key", needs: "tls.cert",
+		bind: func(c *Config) pflag.Value { return text(&c.TLSKey) }},
+	{key: "tls.client.ca", usage: "PEM file of authorities; callers without a certificate of one are refused",
+		needs: "tls.cert", bind: func(c *Config) pflag.Value { return text(&c.TLSClientCA) }},
 	{key: "auth.keys", usage: "YAML file of API keys; callers without a key or a token are refused",
 		bind: func(c *Config) pflag.Value { return text(&c.AuthKeys) }},
 	{key: "jwt.enabled", def: "false", usage: "ask callers for a token",

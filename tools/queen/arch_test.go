@@ -71,6 +71,7 @@ var importTable = []importRow{
 	{"frontend-mcp", frontendLeaves, []string{"io/fs", "path/filepath"},
 		"a frontend is an adapter over engine.Engine: no file, no raft, no segment, and no other frontend"},
 	{"tools/config", nil, nil, "settings are a struct handed down by the composition root"},
+	{"tools/certs", []string{"engine/auth/live"}, nil, "certificates are files: which listener uses them is not their business"},
 	{"tools/docs", nil, nil, "pages are values handed down by the composition root"},
 	{"tools/cli", nil, nil, "printing and exit codes know no command"},
 	{"tools/client", []string{"tools/cli"}, nil, "the client commands know the API only, never the engine"},

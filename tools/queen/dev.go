@@ -50,6 +50,9 @@ func devDir() (string, error) {
 // greet prints what to try next.
 func greet(s cli.Streams, n *node) {
 	url := "http://" + n.ready.HTTP
+	if n.certs != nil {
+		url = "https://" + n.ready.HTTP
+	}
 	fmt.Fprintf(s.Out, `Queen %s is ready at %s, data in %s
 `, version, url, n.config.Data)
 	for _, f := range config.KnownFrontends {

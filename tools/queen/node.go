@@ -15,6 +15,7 @@ import (
 	"queen/engine/vfs"
 	frontendhttp "queen/frontend-http"
 	"queen/frontend-http/wire"
+	"queen/tools/certs"
 	"queen/tools/cli"
 	"queen/tools/config"
 )
@@ -26,7 +27,9 @@ type node struct {
 	engine *engine.Node
 	http   *frontendhttp.Frontend
 	// auth judges callers; nil when nobody is asked.
-	auth  *auth.Chain
+	auth *auth.Chain
+	// certs is the certificate of every listener; nil when they speak in the clear.
+	certs *certs.Store
 	ready readyFile
 	// served gets the end of each frontend's Serve.
 	served chan error
@@ -47,6 +50,9 @@ func startNode(c *config.Config, log *slog.Logger) (*node, error) {
 	if n.auth, err = openAuth(c, log); err != nil {
 		return nil, err
 	}
+	if n.certs, err = openCerts(c, log); err != nil {
+		return nil, err
+	}
 	listener, err := wire.Listen(wire.Options{Addr: c.HTTP, MaxConns: c.HTTPMaxConns, Logger: log})
 	if err != nil {
 		return nil, bindError("http", c.HTTP, err)
@@ -59,6 +65,9 @@ func startNode(c *config.Config, log *slog.Logger) (*node, error) {
 	}
 	if n.auth != nil {
 		o.Auth = n.auth
+	}
+	if n.certs != nil {
+		o.Server.TLS = n.certs.Config("http/1.1")
 	}
 	if n.http, err = frontendhttp.New(o); err != nil {
 		listener.Drain(context.Background())
@@ -125,6 +134,9 @@ func (n *node) stop(ctx context.Context) error {
 func (n *node) reload() {
 	if n.auth != nil && n.auth.Keys != nil {
 		told(n.log, "auth.keys")(n.auth.Keys.Reload())
+	}
+	if n.certs != nil {
+		told(n.log, "tls.cert")(n.certs.Reload())
 	}
 }
 

@@ -1,0 +1,96 @@
+package certs
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"time"
+
+	"queen/engine/auth/live"
+)
+
+// Options names the files, all in PEM.
+type Options struct {
+	// Cert is the certificate, followed by those that lead to its root; Key is its private key.
+	Cert, Key string
+	// ClientCA are the authorities of callers' certificates; empty asks callers for none.
+	ClientCA string
+	// Now is the time; required.
+	Now func() time.Time
+	// Told gets the outcome of a change; see live.Options.
+	Told func(error)
+}
+
+// Store is the certificate in use.
+type Store struct {
+	files *live.Value[*material]
+	asks  bool
+}
+
+// material is what one reading of the files gave.
+type material struct {
+	cert    tls.Certificate
+	clients *x509.CertPool
+}
+
+// Open reads the files; an error names the one that is wrong.
+func Open(o Options) (*Store, error) {
+	paths := []string{o.Cert, o.Key}
+	if o.ClientCA != "" {
+		paths = append(paths, o.ClientCA)
+	}
+	files, err := live.Open(live.Options[*material]{Paths: paths, Now: o.Now, Changed: o.Told,
+		Make: func(contents [][]byte) (*material, error) { return o.make(contents) }})
+	if err != nil {
+		return nil, err
+	}
+	return &Store{files: files, asks: o.ClientCA != ""}, nil
+}
+
+func (o Options) make(contents [][]byte) (*material, error) {
+	cert, err := tls.X509KeyPair(contents[0], contents[1])
+	if err != nil {
+		return nil, fmt.Errorf("%s and %s: %w", o.Cert, o.Key, err)
+	}
+	if cert.Leaf == nil {
+		return nil, fmt.Errorf("%s: no certificate", o.Cert)
+	}
+	if now := o.Now(); now.After(cert.Leaf.NotAfter) {
+		return nil, fmt.Errorf("%s: the certificate ended on %s", o.Cert, cert.Leaf.NotAfter.Format(time.DateOnly))
+	}
+	m := &material{cert: cert}
+	if o.ClientCA != "" {
+		m.clients = x509.NewCertPool()
+		if !m.clients.AppendCertsFromPEM(contents[2]) {
+			return nil, fmt.Errorf("%s: %w", o.ClientCA, errors.New("no certificate in PEM"))
+		}
+	}
+	return m, nil
+}
+
+// Reload reads the files now.
+func (s *Store) Reload() error { return s.files.Reload() }
+
+// Config is for one listener; protocols are those of ALPN, none for a protocol that has no name there. It follows the
+// files.
+func (s *Store) Config(protocols ...string) *tls.Config {
+	base := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: protocols,
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &s.files.Get().cert, nil }}
+	if !s.asks {
+		return base
+	}
+	base.ClientAuth = tls.RequireAndVerifyClientCert
+	// Tickets would let a connection skip an authority that has been withdrawn since.
+	base.SessionTicketsDisabled = true
+	base.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		c := base.Clone()
+		c.GetConfigForClient = nil
+		c.ClientCAs = s.files.Get().clients
+		return c, nil
+	}
+	return base
+}
+
+// Ends is when the certificate in use ends.
+func (s *Store) Ends() time.Time { return s.files.Get().cert.Leaf.NotAfter }
