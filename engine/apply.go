@@ -82,23 +82,12 @@ func (n *Node) index(c *Committed, e *format.Entry, res *format.Results) {
 	n.house.rowBatch = batch
 }
 
-// appendOf reads the Append of the current command, which may be inside a Redrive.
+// appendOf reads the Append of the current command, which may be inside a Redrive or a Fire.
 func appendOf(r *format.CommandReader, it *format.Result, res *format.Results, dst *format.Append) (*format.AppendResult, bool) {
 	if it.Code != format.CodeOK {
 		return nil, false
 	}
-	switch it.Kind {
-	case format.KindAppend:
-		if r.Append(dst) != nil {
-			return nil, false
-		}
-	case format.KindRedrive:
-		var rd format.Redrive
-		if r.Redrive(&rd) != nil {
-			return nil, false
-		}
-		*dst = rd.Append
-	default:
+	if !it.Kind.StoresFrame() || r.AnyAppend(dst) != nil {
 		return nil, false
 	}
 	return &res.Appends[it.At], true

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"queen/engine/format"
 	"queen/engine/keyed"
 	"queen/engine/machine"
 )
@@ -33,10 +34,19 @@ func (k *keyedRows) publish(frozen *keyed.Overlay, store *keyed.Store, at uint64
 	k.view.Store(&v)
 }
 
-// families maps the machine's family letters to the store's families.
+// familyOf maps the machine's family letters to the store's families.
 func familyOf(letter byte) keyed.Family {
-	if letter == machine.FamilyDeadLetter {
+	switch letter {
+	case machine.FamilyDeadLetter:
 		return keyed.FamilyDeadLetter
+	case machine.FamilyKV:
+		return keyed.FamilyKV
+	case machine.FamilyTimer:
+		return keyed.FamilyTimer
+	case machine.FamilyOnce:
+		return keyed.FamilyIdempotency
+	case machine.FamilyPosition:
+		return keyed.FamilyPosition
 	}
 	panic(fmt.Sprintf("engine: unknown keyed family %q", letter))
 }
@@ -56,6 +66,9 @@ func (k *keyedRows) Put(family byte, key, value []byte) {
 func (k *keyedRows) Delete(family byte, key []byte) {
 	k.failed = errors.Join(k.failed, k.live.Delete(full(family, key)))
 }
+
+// Settled implements machine.KeyedSink.
+func (k *keyedRows) Settled(format.Ordinal) {}
 
 // deadReason reads why a dead letter was filed. "" when none was given.
 func (k *keyedRows) deadReason(id []byte) (string, error) {

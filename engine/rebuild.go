@@ -176,7 +176,7 @@ func (w *logWalk) stored(v *logstore.View, e *format.Entry) error {
 	w.settle(v)
 	r := e.Reader()
 	for r.Next() {
-		if r.Kind() != format.KindAppend && r.Kind() != format.KindRedrive {
+		if !r.Kind().StoresFrame() {
 			continue
 		}
 		var o format.FrameOutcome
@@ -186,7 +186,7 @@ func (w *logWalk) stored(v *logstore.View, e *format.Entry) error {
 		if o.Code != format.CodeOK || o.Kept == 0 {
 			continue
 		}
-		if err := readAppend(&r, &w.append); err != nil {
+		if err := r.AnyAppend(&w.append); err != nil {
 			return err
 		}
 		w.row(v, e, r.Ordinal(), &o)
@@ -195,19 +195,6 @@ func (w *logWalk) stored(v *logstore.View, e *format.Entry) error {
 		}
 	}
 	return errors.Join(r.Err(), frames.Err())
-}
-
-// readAppend reads the Append of the current command, which may be inside a Redrive.
-func readAppend(r *format.CommandReader, dst *format.Append) error {
-	if r.Kind() == format.KindAppend {
-		return r.Append(dst)
-	}
-	var rd format.Redrive
-	if err := r.Redrive(&rd); err != nil {
-		return err
-	}
-	*dst = rd.Append
-	return nil
 }
 
 // settle finds out which number the next row has: the first outcome record may begin before the walk,

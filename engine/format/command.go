@@ -223,7 +223,7 @@ type TrimLease struct {
 }
 
 // SetOffset moves one cursor: the next offset to deliver becomes To, live leases end and retry
-// state resets (S-seek-1).
+// state resets (S-seek-1). With Create it is a position of a transaction (S-txn-18).
 type SetOffset struct {
 	Tenant    Tenant
 	Queue     []byte
@@ -232,7 +232,18 @@ type SetOffset struct {
 	// ToEnd ignores To and takes the end as of apply.
 	ToEnd bool
 	To    Offset
+	// Forget ignores To and takes the cursor away: the group starts there as it would anew.
+	Forget bool
+	// Create makes the partition and registers the group with Start (StartNew or StartAll) when they are
+	// not there; the queue must be.
+	Create bool
+	Start  StartKind
+	// Metadata is kept with the position until the next SetOffset of it, at most MaxPositionMetadata bytes.
+	Metadata []byte
 }
+
+// MaxPositionMetadata bounds SetOffset.Metadata, bytes (S-txn-18).
+const MaxPositionMetadata = 4096
 
 // Register stores where a consumer group starts on a queue. With Reset it is a seek of the whole
 // group: a new generation, older cursors and leases count as missing. With OnlyMissing the start

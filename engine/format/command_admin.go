@@ -222,8 +222,7 @@ func (r *CommandReader) Purge(v *Purge) error {
 // one ordinal.
 func (k Kind) IsOpaque() bool {
 	switch k {
-	case KindTxn, KindLock, KindKV, KindTimer, KindFire, KindProducer, KindEndTxn, KindGroup,
-		KindTrace, KindReport, KindOnce:
+	case KindProducer, KindEndTxn, KindGroup, KindTrace, KindReport:
 		return true
 	}
 	return false

@@ -15,6 +15,8 @@ const (
 	idHeadSize = 9
 	// leastOriginal is how few bytes an Original takes.
 	leastOriginal = 5
+	// redriveHead is where the Append of a Redrive begins in its body: behind the dead letter.
+	redriveHead = 16
 )
 
 // AddAppend adds a frame. Of a's decoded fields only IDs, Bitmap and Hashes are read; PayloadLen and
@@ -95,17 +97,19 @@ func (b *CommandBuf) putFrame(a *Append, frame []byte) {
 // Append decodes the current command into a, reusing the capacity of a.Originals; everything else aliases.
 func (r *CommandReader) Append(a *Append) error {
 	d := r.open(KindAppend)
-	return r.decodeAppend(&d, a)
+	r.decodeAppend(&d, a)
+	return r.done(&d)
 }
 
 // Redrive decodes the current command.
 func (r *CommandReader) Redrive(v *Redrive) error {
 	d := r.open(KindRedrive)
 	v.DeadLetter = d.uuid()
-	return r.decodeAppend(&d, &v.Append)
+	r.decodeAppend(&d, &v.Append)
+	return r.done(&d)
 }
 
-func (r *CommandReader) decodeAppend(d *decoder, a *Append) error {
+func (r *CommandReader) decodeAppend(d *decoder, a *Append) {
 	f := &r.frame
 	originals := a.Originals[:0]
 	*a = Append{
@@ -140,7 +144,6 @@ func (r *CommandReader) decodeAppend(d *decoder, a *Append) error {
 			}
 		}
 	}
-	return r.done(d)
 }
 
 func putPlace(b []byte, p Place) []byte {
@@ -151,4 +154,24 @@ func (d *decoder) place() (p Place) {
 	p.Index = Index(d.uvarint())
 	p.Ordinal = Ordinal(d.uvarint32())
 	return p
+}
+
+// StoresFrame says that a command of this kind brings a frame: Append, Redrive and Fire.
+func (k Kind) StoresFrame() bool { return k == KindAppend || k == KindRedrive || k == KindFire }
+
+// AnyAppend decodes the Append of the current command, whichever of the kinds that store frames it is.
+func (r *CommandReader) AnyAppend(a *Append) error {
+	switch r.kind {
+	case KindRedrive:
+		v := Redrive{Append: *a}
+		err := r.Redrive(&v)
+		*a = v.Append
+		return err
+	case KindFire:
+		v := Fire{Append: *a}
+		err := r.Fire(&v)
+		*a = v.Append
+		return err
+	}
+	return r.Append(a)
 }

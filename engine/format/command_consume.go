@@ -17,7 +17,10 @@ const (
 	runHasDelay  = 1 << 4
 	runStatus    = 1<<3 - 1
 
-	setOffsetToEnd = 1 << 2
+	setOffsetToEnd    = 1 << 2
+	setOffsetForget   = 1 << 3
+	setOffsetCreate   = 1 << 4
+	setOffsetMetadata = 1 << 5
 
 	registerConflate    = 1 << 2
 	registerReset       = 1 << 3
@@ -290,22 +293,43 @@ func (r *CommandReader) TrimLease(v *TrimLease) error {
 // AddSetOffset adds a SetOffset.
 func (b *CommandBuf) AddSetOffset(v *SetOffset) {
 	at := b.begin(KindSetOffset)
-	c := append(b.Commands, tenantFlag(v.Tenant)|groupFlag(v.Group)|bit(v.ToEnd, setOffsetToEnd))
+	c := append(b.Commands, tenantFlag(v.Tenant)|groupFlag(v.Group)|bit(v.ToEnd, setOffsetToEnd)|
+		bit(v.Forget, setOffsetForget)|bit(v.Create, setOffsetCreate)|bit(len(v.Metadata) > 0, setOffsetMetadata))
 	c = putTenant(c, v.Tenant)
 	c = putBytes(c, v.Queue)
 	c = putBytes(c, v.Partition)
 	c = putGroup(c, v.Group)
-	b.Commands = putUvarint(c, uint64(v.To))
+	c = putUvarint(c, uint64(v.To))
+	if v.Create {
+		c = append(c, byte(v.Start))
+	}
+	if len(v.Metadata) > 0 {
+		c = putBytes(c, v.Metadata)
+	}
+	b.Commands = c
 	b.end(at, 1)
 }
 
-// SetOffset decodes the current command.
+// SetOffset decodes the current command; slices alias the entry.
 func (r *CommandReader) SetOffset(v *SetOffset) error {
 	d := r.open(KindSetOffset)
-	flags := d.flags(flagDefaultTenant | flagQueueMode | setOffsetToEnd)
+	flags := d.flags(flagDefaultTenant | flagQueueMode | setOffsetToEnd | setOffsetForget | setOffsetCreate |
+		setOffsetMetadata)
 	*v = SetOffset{
 		Tenant: d.tenant(flags), Queue: d.bytes(), Partition: d.bytes(), Group: d.group(flags),
-		ToEnd: flags&setOffsetToEnd != 0, To: Offset(d.uvarint()),
+		ToEnd: flags&setOffsetToEnd != 0, To: Offset(d.uvarint()), Forget: flags&setOffsetForget != 0,
+		Create: flags&setOffsetCreate != 0,
+	}
+	if v.Create {
+		v.Start = StartKind(d.enum(uint8(StartAll)))
+	}
+	if flags&setOffsetMetadata != 0 {
+		if v.Metadata = d.bytes(); len(v.Metadata) == 0 || len(v.Metadata) > MaxPositionMetadata {
+			d.fail("metadata out of bounds")
+		}
+	}
+	if v.Forget && (v.ToEnd || len(v.Metadata) > 0) {
+		d.fail("a position both forgotten and set")
 	}
 	return r.done(&d)
 }

@@ -85,7 +85,9 @@ func (r *CommandReader) Next() bool {
 	case KindAppend:
 		consumed = r.scanFrame(0)
 	case KindRedrive:
-		consumed = r.scanFrame(16)
+		consumed = r.scanFrame(redriveHead)
+	case KindFire:
+		consumed = r.scanFrame(fireHead)
 	}
 	r.next += consumed
 	return r.err == nil

@@ -68,6 +68,10 @@ func FuzzEntry(f *testing.F) {
 				a.Append.PayloadPos, v2.(*Redrive).Append.PayloadPos = 0, 0
 				a.Append.PayloadSum, v2.(*Redrive).Append.PayloadSum = 0, 0
 			}
+			if a, ok := v.(*Fire); ok {
+				a.Append.PayloadPos, v2.(*Fire).Append.PayloadPos = 0, 0
+				a.Append.PayloadSum, v2.(*Fire).Append.PayloadSum = 0, 0
+			}
 			if !reflect.DeepEqual(normal(v), normal(v2)) {
 				t.Fatalf("%+v\n%+v", v, v2)
 			}
@@ -148,6 +152,18 @@ func addCommand(b *CommandBuf, k Kind, v any, entry []byte) {
 		b.AddPurge(v)
 	case *Admin:
 		b.AddAdmin(v)
+	case *Txn:
+		b.AddTxn(v)
+	case *Once:
+		b.AddOnce(v)
+	case *KV:
+		b.AddKV(v)
+	case *Lock:
+		b.AddLock(v)
+	case *Timer:
+		b.AddTimer(v)
+	case *Fire:
+		b.AddFire(v, entry[v.Append.PayloadPos:][:v.Append.PayloadLen])
 	case *Opaque:
 		b.AddOpaque(v)
 	}

@@ -20,12 +20,15 @@ func TestEntryGivesBackWhatWasAdded(t *testing.T) {
 			var buf CommandBuf
 			before := len(want)
 			for range g.IntN(8) {
-				k := Kind(1 + g.IntN(int(MaxKind)))
-				if k == KindMark {
-					continue
+				switch k := Kind(1 + g.IntN(int(MaxKind))); k {
+				case KindMark:
+				case KindTxn, KindOnce:
+					for _, c := range g.bracket(&buf, k) {
+						kinds, want = append(kinds, c.kind), append(want, c.want)
+					}
+				default:
+					kinds, want = append(kinds, k), append(want, g.command(&buf, k))
 				}
-				kinds = append(kinds, k)
-				want = append(want, g.command(&buf, k))
 			}
 			if err := buf.Validate(); err != nil && buf.Count > 0 {
 				t.Fatalf("seed %d: %v", seed, err)
@@ -87,6 +90,8 @@ func checkCommand(t *testing.T, raw []byte, got, want any, first Ordinal) Ordina
 		a, w = v, want.(*Append)
 	case *Redrive:
 		a, w = &v.Append, &want.(*Redrive).Append
+	case *Fire:
+		a, w = &v.Append, &want.(*Fire).Append
 	}
 	if a != nil {
 		consumed = Ordinal(a.Count)
@@ -144,7 +149,11 @@ func sampleEntry(seed uint64) []byte {
 	b.Begin(EntryHeader{Epoch: 1, T: 2, W: 3, Fuse: 4})
 	var buf CommandBuf
 	for k := KindGenesis; k <= MaxKind; k++ {
-		if k != KindMark {
+		switch k {
+		case KindMark:
+		case KindTxn, KindOnce:
+			g.bracket(&buf, k)
+		default:
 			g.command(&buf, k)
 		}
 	}

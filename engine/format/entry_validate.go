@@ -10,6 +10,9 @@ func ValidateEntry(e *Entry) error {
 		if err := v.decode(&r); err != nil {
 			return err
 		}
+		if v.step(&r, e.CommandCount); r.err != nil {
+			return r.err
+		}
 		if r.kind == KindMark && e.CommandCount != 1 {
 			r.fault(r.bodyPos, "a mark stands alone in its entry")
 		}
@@ -32,8 +35,10 @@ func ValidateEntry(e *Entry) error {
 
 // validator keeps the lists between commands, so that a walk allocates a handful of times at most.
 type validator struct {
+	brackets
 	app     Append
 	redrive Redrive
+	fire    Fire
 	pop     Pop
 	ack     Ack
 	release Release
@@ -68,6 +73,24 @@ func (v *validator) decode(r *CommandReader) error {
 		return r.Register(new(Register))
 	case KindRedrive:
 		return r.Redrive(&v.redrive)
+	}
+	return v.decodeState(r)
+}
+
+func (v *validator) decodeState(r *CommandReader) error {
+	switch r.Kind() {
+	case KindTxn:
+		return r.Txn(&v.txn)
+	case KindOnce:
+		return r.Once(&v.once)
+	case KindKV:
+		return r.KV(new(KV))
+	case KindLock:
+		return r.Lock(new(Lock))
+	case KindTimer:
+		return r.Timer(new(Timer))
+	case KindFire:
+		return r.Fire(&v.fire)
 	}
 	return v.decodeAdmin(r)
 }

@@ -46,7 +46,9 @@ type FrameMessage struct {
 	ContentType []byte
 	// Headers are encoded by AppendHeaders, empty when absent.
 	Headers []byte
-	Payload []byte
+	// ExplicitID is the message's id where it was told before the append (Append.ExplicitID), else zero.
+	ExplicitID UUID
+	Payload    []byte
 }
 
 // FrameHead is the parsed head of a frame.
@@ -75,6 +77,7 @@ const (
 	messageSub
 	messageType
 	messageHeaders
+	messageExplicitID
 	messageFlags = 1<<iota - 1
 )
 
@@ -226,6 +229,9 @@ func (r *FrameReader) Next(m *FrameMessage) bool {
 	if flags&messageHeaders != 0 {
 		m.Headers = d.bytes()
 	}
+	if flags&messageExplicitID != 0 {
+		m.ExplicitID = d.uuid()
+	}
 	m.Payload = d.bytes()
 	return d.bad == ""
 }
@@ -261,6 +267,10 @@ func appendMessage(b []byte, m *FrameMessage) []byte {
 	if len(m.Headers) > 0 {
 		flags |= messageHeaders
 		b = putBytes(b, m.Headers)
+	}
+	if !m.ExplicitID.IsZero() {
+		flags |= messageExplicitID
+		b = append(b, m.ExplicitID[:]...)
 	}
 	b[at] = flags
 	return putBytes(b, m.Payload)

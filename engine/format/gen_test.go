@@ -67,6 +67,9 @@ func (g gen) frame(count int) ([]FrameMessage, []byte) {
 		if g.flip() {
 			m.Headers = AppendHeaders(nil, []Header{{g.bytes(5), g.bytes(9)}, {g.bytes(5), nil}})
 		}
+		if g.flip() {
+			m.ExplicitID = g.uuid()
+		}
 		m.Payload = g.bytes(300)
 		if g.flip() {
 			m.Payload = make([]byte, g.IntN(900))
@@ -230,7 +233,7 @@ func (g gen) Perm16() []byte { u := g.uuid(); return u[:] }
 func (g gen) adminCommand(b *CommandBuf, k Kind) any {
 	switch k {
 	case KindSetOffset:
-		v := &SetOffset{g.tenant(), g.bytes(9), g.bytes(9), g.group(), g.flip(), Offset(g.u64())}
+		v := g.position()
 		b.AddSetOffset(v)
 		return v
 	case KindRegister:
@@ -285,9 +288,12 @@ func (g gen) adminCommand(b *CommandBuf, k Kind) any {
 		b.AddAdmin(v)
 		return v
 	}
-	v := &Opaque{k, g.bytes(300)}
-	b.AddOpaque(v)
-	return v
+	if k.IsOpaque() {
+		v := &Opaque{k, g.bytes(300)}
+		b.AddOpaque(v)
+		return v
+	}
+	return g.stateCommand(b, k)
 }
 
 // decodeCurrent decodes the current command into a fresh value of its type; nil for a Tick.
@@ -315,6 +321,12 @@ func decodeCurrent(r *CommandReader) (any, error) {
 		KindMark:      func() (any, error) { v := new(Mark); return v, r.Mark(v) },
 		KindPurge:     func() (any, error) { v := new(Purge); return v, r.Purge(v) },
 		KindAdmin:     func() (any, error) { v := new(Admin); return v, r.Admin(v) },
+		KindTxn:       func() (any, error) { v := new(Txn); return v, r.Txn(v) },
+		KindOnce:      func() (any, error) { v := new(Once); return v, r.Once(v) },
+		KindKV:        func() (any, error) { v := new(KV); return v, r.KV(v) },
+		KindLock:      func() (any, error) { v := new(Lock); return v, r.Lock(v) },
+		KindTimer:     func() (any, error) { v := new(Timer); return v, r.Timer(v) },
+		KindFire:      func() (any, error) { v := new(Fire); return v, r.Fire(v) },
 	}
 	if decode := decoders[r.Kind()]; decode != nil {
 		return decode()

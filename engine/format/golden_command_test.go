@@ -53,7 +53,9 @@ func commandGoldens() []golden {
 	release := &Release{goldenLease, []PartitionID{65, 129}}
 	skip := &Skip{goldenLease, 65, 300}
 	trimLease := &TrimLease{goldenLease, 65, 300, 301}
-	setOffset := &SetOffset{DefaultTenant, []byte("q"), []byte("p"), []byte(QueueMode), true, 7}
+	setOffset := &SetOffset{
+		Tenant: DefaultTenant, Queue: []byte("q"), Partition: []byte("p"), Group: []byte(QueueMode), ToEnd: true, To: 7,
+	}
 	register := &Register{goldenTenant, []byte("q"), []byte("g"), StartFrom, goldenWall, true, false, true}
 	reveal := &Reveal{65, 300, goldenWall, 2}
 	retain := &Retain{6, goldenWall, 2}
@@ -65,7 +67,7 @@ func commandGoldens() []golden {
 	purge := &Purge{DefaultTenant, []byte("q"), []byte("g"), false}
 	admin := &Admin{goldenTenant, AdminEphemeral, []byte("n"), []byte("value"), false, true, Place{70_000, 5}}
 	adminDel := &Admin{DefaultTenant, AdminKey, []byte("n"), nil, true, false, Place{}}
-	opaque := &Opaque{KindKV, []byte("later")}
+	opaque := &Opaque{KindTrace, []byte("later")}
 	return append([]golden{
 		commandGolden("genesis", func(b *CommandBuf) { b.AddGenesis(genesis) }, genesis,
 			"16 cluster\n16 hash key\n8 name seed\n10 id mask\n1 level"),
@@ -100,7 +102,7 @@ func commandGoldens() []golden {
 		commandGolden("admin_delete", func(b *CommandBuf) { b.AddAdmin(adminDel) }, adminDel,
 			"1 flags: default tenant, delete\n1 row: API key\n2 name"),
 		commandGolden("opaque", func(b *CommandBuf) { b.AddOpaque(opaque) }, opaque, "5 body, not read by this version"),
-	}, longCommandGoldens()...)
+	}, append(longCommandGoldens(), stateGoldens()...)...)
 }
 
 // goldenFrame is an uncompressed frame of two messages.

@@ -212,6 +212,14 @@ func blockRecordGoldens() []golden {
 		},
 	})
 	outcomeHead, outcomeBody := outcome.Record(1, 2)
+	var bracketed OutcomeBuilder
+	bracketed.Begin(70, 0)
+	bracketed.AddResults(&Results{Items: []Result{{Kind: KindTxn, Code: CodePrecondition}, {Kind: KindKV, Code: CodePrecondition}}})
+	bracketed.AddResults(&Results{
+		Items:   []Result{{Kind: KindOnce}, {Kind: KindTxn}, {Kind: KindAppend}},
+		Appends: []AppendResult{{Partition: 65, Base: 300, Count: 1, Kept: 1}},
+	})
+	bracketHead, bracketBody := bracketed.Record(1, 2)
 	var rows RowPacker
 	row := Row{65, 300, 2, 7, 4160, 64, 95, goldenWall, RowNative | RowPartial, 1, 0, 3, []byte{2}}
 	rows.Add(&row)
@@ -234,6 +242,11 @@ func blockRecordGoldens() []golden {
 			"70 refused 1, 72: [{Code:0 Partition:65 Base:300 Count:1 Kept:1 Refused:[]} "+
 				"{Code:0 Partition:65 Base:301 Count:3 Kept:2 Refused:[2]} {Code:0 Partition:65 Base:0 Count:2 Kept:0 Refused:[]} "+
 				"{Code:17 Partition:0 Base:0 Count:0 Kept:0 Refused:[]}]", parseOutcomeGolden),
+		recordGolden("outcome_brackets", bracketHead, [][]byte{bracketBody},
+			"1 version\n3 zero\n8 frames before\n8 last index\n1 entry: first of the range\n1 length\n1 no frames\n1 not refused\n"+
+				"1 brackets\n1 code: precondition\n1 entry: the next\n1 length\n1 frames\n1 count 1, whole\n1 partition\n2 base\n"+
+				"1 brackets\n1 code\n1 code\n-1 padding",
+			"70: [] [19], 71: [{Code:0 Partition:65 Base:300 Count:1 Kept:1 Refused:[]}] [0 0]", parseOutcomeGolden),
 		{
 			name: "row_block", bytes: rowBlock, want: []Row{row, second}, parse: parseRowGolden,
 			fields: lines(packedHead + "8 low: counter\n8 low: group\n8 low: base\n8 low: count\n8 low: segment\n8 low: position/8\n" +
@@ -273,6 +286,7 @@ func parseRowGolden(b []byte) (any, error) {
 // entryGoldens are frames, one whole entry, and the extent that holds it.
 func entryGoldens() []golden {
 	msgs, frame := goldenFrame()
+	explicitMsgs, explicit := goldenTimerFrame()
 	packed := EncodeFrame(nil, []FrameMessage{{Payload: make([]byte, 1000)}}, FrameOptions{Compress: true})
 	parseFrame := func(b []byte) (any, error) {
 		var scratch []byte
@@ -307,6 +321,10 @@ func entryGoldens() []golden {
 			name: "frame", bytes: frame, want: msgs, parse: parseFrame,
 			fields: lines(frameHead + "1 flags: id, trace, sub, type, headers\n5 transaction id\n16 trace id\n4 producer sub\n" +
 				"11 content type\n1 headers\n2 key\n2 value\n6 payload\n1 flags\n8 payload"),
+		},
+		{
+			name: "frame_explicit_id", bytes: explicit, want: explicitMsgs, parse: parseFrame,
+			fields: lines(frameHead + "1 flags: id, explicit id\n3 transaction id\n16 explicit id\n-1 payload"),
 		},
 		{
 			name: "frame_zstd", bytes: packed, want: []FrameMessage{{Payload: make([]byte, 1000)}}, parse: parseFrame,

@@ -36,7 +36,7 @@ type golden struct {
 
 // Goal: bytes on disk never change their meaning. Method: annotated hex files, compared both ways.
 func TestGoldenFiles(t *testing.T) {
-	cases := append(append(commandGoldens(), fileGoldens()...), recordGoldens()...)
+	cases := append(append(append(commandGoldens(), fileGoldens()...), recordGoldens()...), rowGoldens()...)
 	seen := map[string]bool{}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -145,7 +145,15 @@ func parseOutcomeGolden(h *RecordHead, body []byte) (any, error) {
 		for f := (FrameOutcome{}); o.Frames.Next(&f); {
 			frames = append(frames, f)
 		}
-		parts = append(parts, fmt.Sprintf("%d: %+v", o.Index, frames))
+		text := fmt.Sprintf("%d: %+v", o.Index, frames)
+		var brackets []Code
+		for c := (Code(0)); o.Frames.NextBracket(&c); {
+			brackets = append(brackets, c)
+		}
+		if brackets != nil {
+			text += fmt.Sprintf(" %d", brackets)
+		}
+		parts = append(parts, text)
 	}
 	return strings.Join(parts, ", "), r.Err()
 }

@@ -48,6 +48,8 @@ func hostileBodies(list []byte) map[string]hostile {
 		"release":           command(KindRelease, make([]byte, 16)...),
 		"trim":              command(KindTrim, 0, 6, 2),
 		"configure":         command(KindConfigure, flagDefaultTenant, 0, 0, 1),
+		"remembered parts":  plain(list, func(b []byte) { ParseParts(b, 0, new(Results)) }),
+		"entry outcome":     plain(append([]byte{0, 0}, list...), func(b []byte) { ParseEntryOutcome(b) }),
 		"snapshot members":  recordOf(RecordSnapshot, 1, 1),
 		"bootstrap members": recordOf(RecordBootstrap, 1),
 		"outcome":           recordOf(RecordOutcome, append(outcome, 1)...),

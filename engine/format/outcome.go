@@ -36,7 +36,8 @@ type EntryOutcome struct {
 	Index Index
 	// Refused is not CodeOK when the whole entry was refused; it has no frames then.
 	Refused Code
-	// Frames iterates the outcomes of its Append and Redrive commands, in command order.
+	// Frames iterates the outcomes of its Append, Redrive and Fire commands, in command order, then of its
+	// Txn and Once commands.
 	Frames FrameOutcomes
 }
 
@@ -49,21 +50,26 @@ const (
 )
 
 // AppendOutcome appends the canonical outcome of one entry: what chunk hashes cover, and what a replay
-// compares. It is empty for an entry that decided nothing about frames and was not refused.
+// compares. It is empty for an entry that decided nothing about frames and brackets and was not refused.
 func AppendOutcome(dst []byte, r *Results) []byte {
 	if r.Refused != CodeOK {
 		return append(dst, 0, byte(r.Refused))
 	}
-	frames := 0
+	frames, brackets := 0, 0
 	for i := range r.Items {
 		if r.Items[i].storesFrame() {
 			frames++
 		}
+		if r.Items[i].isBracket() {
+			brackets++
+		}
 	}
-	if frames == 0 {
-		return dst
+	switch {
+	case frames > 0:
+		dst = putUvarint(dst, uint64(frames))
+	case brackets > 0:
+		dst = append(dst, 0, byte(CodeOK))
 	}
-	dst = putUvarint(dst, uint64(frames))
 	for i := range r.Items {
 		item := &r.Items[i]
 		switch {
@@ -74,10 +80,21 @@ func AppendOutcome(dst []byte, r *Results) []byte {
 			dst = appendFrameOutcome(dst, &r.Appends[item.At])
 		}
 	}
+	if brackets == 0 {
+		return dst
+	}
+	dst = putUvarint(dst, uint64(brackets))
+	for i := range r.Items {
+		if r.Items[i].isBracket() {
+			dst = append(dst, byte(r.Items[i].Code))
+		}
+	}
 	return dst
 }
 
-func (r *Result) storesFrame() bool { return r.Kind == KindAppend || r.Kind == KindRedrive }
+func (r *Result) storesFrame() bool { return r.Kind.StoresFrame() }
+
+func (r *Result) isBracket() bool { return r.Kind == KindTxn || r.Kind == KindOnce }
 
 func appendFrameOutcome(dst []byte, a *AppendResult) []byte {
 	switch a.Kept {
@@ -216,8 +233,9 @@ func (r *OutcomeReader) Err() error { return r.d.close("outcome", 0) }
 
 // FrameOutcomes iterates the frame outcomes of one entry.
 type FrameOutcomes struct {
-	d    decoder
-	left uint64
+	d        decoder
+	left     uint64
+	brackets []byte
 }
 
 // ParseEntryOutcome reads a canonical outcome; empty bytes decided nothing.
@@ -227,8 +245,8 @@ func ParseEntryOutcome(b []byte) (f FrameOutcomes, refused Code, err error) {
 		return f, CodeOK, nil
 	}
 	if f.left = f.d.uvarint(); f.left == 0 {
-		if refused = Code(f.d.u8()); refused == CodeOK {
-			f.d.fail("refused without a reason")
+		if refused = Code(f.d.u8()); refused == CodeOK && f.d.bad == "" {
+			f.readBrackets() // an entry of brackets without frames
 		}
 		return f, refused, f.d.close("entry outcome", 0)
 	}
@@ -247,12 +265,20 @@ func (f *FrameOutcomes) Next(o *FrameOutcome) bool {
 		return false
 	}
 	f.left--
+	f.one(o)
+	if f.left == 0 && f.d.bad == "" && f.d.pos < len(f.d.b) {
+		f.readBrackets()
+	}
+	return f.d.bad == ""
+}
+
+func (f *FrameOutcomes) one(o *FrameOutcome) {
 	d := &f.d
 	v := d.uvarint()
 	tag, n := v&3, v>>2
 	if tag != outcomeCode && (n == 0 || n > MaxOrdinals) || tag == outcomeCode && (n == 0 || n > 255) {
 		d.fail("count or code out of bounds")
-		return false
+		return
 	}
 	*o = FrameOutcome{Count: uint32(n)}
 	switch tag {
@@ -267,7 +293,24 @@ func (f *FrameOutcomes) Next(o *FrameOutcome) bool {
 		o.Kept = o.Count
 		f.partial(o)
 	}
-	return d.bad == ""
+}
+
+func (f *FrameOutcomes) readBrackets() {
+	n := f.d.count(1)
+	if n == 0 {
+		f.d.fail("no bracket where some are promised")
+	}
+	f.brackets = f.d.take(uint64(n))
+}
+
+// NextBracket reads the code of the next Txn or Once of the entry, in command order; false at the end. It
+// comes after Next has walked all frames.
+func (f *FrameOutcomes) NextBracket(code *Code) bool {
+	if f.left > 0 || f.d.bad != "" || len(f.brackets) == 0 {
+		return false
+	}
+	*code, f.brackets = Code(f.brackets[0]), f.brackets[1:]
+	return true
 }
 
 func (f *FrameOutcomes) partial(o *FrameOutcome) {

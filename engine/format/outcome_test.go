@@ -7,17 +7,21 @@ import (
 )
 
 // results is a random verdict over one entry, and the frame outcomes it must leave behind.
-func (g gen) results() (*Results, []FrameOutcome) {
+func (g gen) results() (_ *Results, frames []FrameOutcome, brackets []Code) {
 	r := &Results{}
 	if g.IntN(8) == 0 {
 		r.Refused = CodeMoved
-		return r, nil
+		return r, nil, nil
 	}
 	var want []FrameOutcome
 	for range g.IntN(6) {
-		switch g.IntN(5) {
+		switch g.IntN(6) {
 		case 0:
 			r.Items = append(r.Items, Result{Kind: KindAck})
+		case 2:
+			code := Code(g.IntN(int(CodeMismatch)))
+			r.Items = append(r.Items, Result{Kind: []Kind{KindTxn, KindOnce}[g.IntN(2)], Code: code})
+			brackets = append(brackets, code)
 		case 1:
 			r.Items = append(r.Items, Result{Kind: KindAppend, Code: CodeStaleEvidence})
 			want = append(want, FrameOutcome{Code: CodeStaleEvidence})
@@ -43,7 +47,7 @@ func (g gen) results() (*Results, []FrameOutcome) {
 			want = append(want, FrameOutcome{CodeOK, a.Partition, a.Base, a.Count, a.Kept, refused})
 		}
 	}
-	return r, want
+	return r, want, brackets
 }
 
 // Goal: an outcome record gives back, per entry, exactly what apply decided; silent entries stay silent.
@@ -57,14 +61,15 @@ func TestOutcomeGivesBackResults(t *testing.T) {
 		b.Begin(first, before)
 		want := map[Index][]FrameOutcome{}
 		refused := map[Index]bool{}
+		brackets := map[Index][]Code{}
 		canonical := map[Index][]byte{}
 		n := 1 + g.IntN(10)
 		for i := range n {
 			index := first + Index(i)
-			r, frames := g.results()
+			r, frames, codes := g.results()
 			b.AddResults(r)
 			refused[index] = r.Refused != CodeOK
-			want[index] = frames
+			want[index], brackets[index] = frames, codes
 			canonical[index] = AppendOutcome(nil, r)
 		}
 		h, body := b.Record(5, 1)
@@ -88,6 +93,13 @@ func TestOutcomeGivesBackResults(t *testing.T) {
 			}
 			if err := o.Frames.Err(); err != nil || !reflect.DeepEqual(got, want[o.Index]) {
 				t.Fatalf("seed %d index %d: %+v want %+v: %v", seed, o.Index, got, want[o.Index], err)
+			}
+			var codes []Code
+			for c := (Code(0)); o.Frames.NextBracket(&c); {
+				codes = append(codes, c)
+			}
+			if !reflect.DeepEqual(codes, brackets[o.Index]) {
+				t.Fatalf("seed %d index %d: %v want %v", seed, o.Index, codes, brackets[o.Index])
 			}
 			delete(canonical, o.Index)
 		}

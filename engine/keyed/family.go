@@ -13,6 +13,7 @@ const (
 	FamilyCatalogue   Family = 0x04 // queues, groups, options, coordinator rows
 	FamilyIdempotency Family = 0x05 // answers remembered for repeated requests
 	FamilyAborted     Family = 0x06 // aborted ranges of transactions
+	FamilyPosition    Family = 0x07 // what was said with committed positions
 
 	// FamilyLast is the highest family a caller may use. Everything above is refused or is this
 	// package's own. 0x21 ('!') must stay unused: badger reserves keys that begin with it.
@@ -31,6 +32,7 @@ const (
 var familyNames = map[Family]string{
 	FamilyKV: "kv", FamilyTimer: "timer", FamilyDeadLetter: "dead_letter",
 	FamilyCatalogue: "catalogue", FamilyIdempotency: "idempotency", FamilyAborted: "aborted",
+	FamilyPosition: "position",
 	familySentinel: "sentinel", familyTail: "tail",
 }
 

@@ -35,8 +35,13 @@ type logEntry struct {
 	data  []byte
 }
 
-// memKeyed is the keyed store of tests.
-type memKeyed struct{ rows map[string]string }
+// memKeyed is the keyed store of tests. settled lists what the last entries settled.
+type memKeyed struct {
+	rows    map[string]string
+	settled []format.Ordinal
+}
+
+func (k *memKeyed) Settled(o format.Ordinal) { k.settled = append(k.settled, o) }
 
 func (k *memKeyed) Put(f byte, key, value []byte) { k.rows[string(f)+string(key)] = string(value) }
 func (k *memKeyed) Delete(f byte, key []byte)     { delete(k.rows, string(f)+string(key)) }

@@ -14,10 +14,23 @@ import (
 type KeyedSink interface {
 	Put(family byte, key, value []byte)
 	Delete(family byte, key []byte)
+	// Settled says that a command whose caller may read keyed rows has been applied as a whole: a KV, Lock or
+	// Timer outside a Txn, or a Txn. o is its first ordinal in the entry. What was handed over up to here is
+	// what that caller's reads have to see.
+	Settled(o format.Ordinal)
 }
 
-// FamilyDeadLetter holds the error text of dead letters, keyed by DeadLetterID.
-const FamilyDeadLetter byte = 'D'
+// Families of keyed rows; keys and values are those of package format (keyed_row.go).
+const (
+	// FamilyDeadLetter holds the error text of dead letters, keyed by DeadLetterID.
+	FamilyDeadLetter byte = 'D'
+	// FamilyKV holds values and permits, FamilyTimer pending timers, FamilyOnce what was answered under an
+	// Idempotency-Key, FamilyPosition the metadata of committed positions.
+	FamilyKV       byte = 'K'
+	FamilyTimer    byte = 'T'
+	FamilyOnce     byte = 'O'
+	FamilyPosition byte = 'P'
+)
 
 // Options say whose state a Machine is.
 type Options struct {
@@ -144,6 +157,7 @@ type noKeyed struct{}
 
 func (noKeyed) Put(byte, []byte, []byte) {}
 func (noKeyed) Delete(byte, []byte)      {}
+func (noKeyed) Settled(format.Ordinal)   {}
 
 // Apply applies the entry at index and fills out with the verdicts, in command order. Indexes rise;
 // gaps (no-ops, configuration changes) are legal. out.Refused is set when the whole entry is refused,

@@ -1,0 +1,115 @@
+package format
+
+// stateGoldens are the commands of transactions, keyed state and timers.
+func stateGoldens() []golden {
+	_, frame := goldenTimerFrame()
+	txn, once := &Txn{300}, &Once{goldenTenant, goldenSum, goldenLease, 86_400_000_000, 3}
+	put := &KV{
+		Tenant: DefaultTenant, Op: KVPut, Namespace: []byte("ns"), Key: []byte("key"), HasExpect: true, Expect: 300,
+		Required: true, Value: []byte("7"), Number: Number{Kind: IntNumber, Int: 7}, Keep: 60_000_000,
+	}
+	incr := &KV{
+		Tenant: goldenTenant, Op: KVIncr, Namespace: []byte("ns"), Key: []byte("key"), Number: Number{Kind: FloatNumber, Float: 0.5},
+		Min: Number{Kind: IntNumber, Int: -1}, Keep: 0,
+	}
+	check := &KV{Tenant: DefaultTenant, Op: KVCheck, Namespace: []byte("ns"), Key: []byte("key"), HasExpect: true}
+	acquire := &Lock{Tenant: DefaultTenant, Op: LockAcquire, Name: []byte("job"), Owner: []byte("me"), Limit: 3, Keep: 60_000_000}
+	renew := &Lock{
+		Tenant: goldenTenant, Op: LockRenew, Name: []byte("job"), Owner: []byte("me"), Slot: 2, Token: 300, Keep: 60_000_000,
+		Since: goldenWall,
+	}
+	release := &Lock{Tenant: DefaultTenant, Op: LockRelease, Name: []byte("job"), Slot: 2, Token: 300}
+	schedule := &Timer{
+		Tenant: goldenTenant, Op: TimerSchedule, Queue: []byte("q"), Key: []byte("k"), Due: 60_000_000, Relative: true,
+		Partition: []byte("p"), TransactionID: []byte("tx"), Recur: []byte("* * * * *"), Frame: frame,
+	}
+	cancel := &Timer{Tenant: DefaultTenant, Op: TimerCancel, Queue: []byte("q"), Key: []byte("k")}
+	failed := &Timer{
+		Tenant: DefaultTenant, Op: TimerFailed, Queue: []byte("q"), Key: []byte("k"), Due: goldenWall, Version: 300,
+		Reason: []byte("full"),
+	}
+	position := &SetOffset{
+		Tenant: DefaultTenant, Queue: []byte("q"), Partition: []byte("p"), Group: []byte("g"), To: 7, Create: true, Start: StartAll,
+		Metadata: []byte("note"),
+	}
+	const key = "3 namespace\n4 key\n"
+	return []golden{
+		commandGolden("txn", func(b *CommandBuf) { b.AddTxn(txn) }, txn, "2 parts"),
+		commandGolden("once", func(b *CommandBuf) { b.AddOnce(once) }, once,
+			"1 flags\n16 tenant\n16 hash of the key\n16 digest of the body\n6 keep, microseconds, zigzag\n1 parts"),
+		commandGolden("kv_put", func(b *CommandBuf) { b.AddKV(put) }, put,
+			"1 flags: default tenant, expect, required\n1 op: put\n"+key+"2 expect\n4 keep, microseconds, zigzag\n1 number: int\n"+
+				"1 value, zigzag\n2 JSON"),
+		commandGolden("kv_incr", func(b *CommandBuf) { b.AddKV(incr) }, incr,
+			"1 flags\n1 op: incr\n16 tenant\n"+key+"1 keep: for ever\n1 delta: float\n8 value\n1 min: int\n1 value, zigzag\n1 max: none"),
+		commandGolden("kv_check", func(b *CommandBuf) { b.AddKV(check) }, check,
+			"1 flags: default tenant, expect\n1 op: check\n"+key+"1 expect"),
+		commandGolden("lock_acquire", func(b *CommandBuf) { b.AddLock(acquire) }, acquire,
+			"1 flags: default tenant\n1 op: acquire\n4 name\n3 owner\n1 limit\n4 keep, microseconds, zigzag"),
+		commandGolden("lock_renew", func(b *CommandBuf) { b.AddLock(renew) }, renew,
+			"1 flags\n1 op: renew\n16 tenant\n4 name\n3 owner\n1 slot\n2 token\n4 keep, microseconds, zigzag\n8 since, zigzag"),
+		commandGolden("lock_release", func(b *CommandBuf) { b.AddLock(release) }, release,
+			"1 flags: default tenant\n1 op: release\n4 name\n1 slot\n2 token"),
+		commandGolden("timer_schedule", func(b *CommandBuf) { b.AddTimer(schedule) }, schedule,
+			"1 flags: relative\n1 op: schedule\n16 tenant\n2 queue\n2 key\n4 due, microseconds, zigzag\n2 partition\n"+
+				"3 transaction id\n10 recurrence\n-1 frame, unplaced"),
+		commandGolden("timer_cancel", func(b *CommandBuf) { b.AddTimer(cancel) }, cancel,
+			"1 flags: default tenant\n1 op: cancel\n2 queue\n2 key"),
+		commandGolden("timer_failed", func(b *CommandBuf) { b.AddTimer(failed) }, failed,
+			"1 flags: default tenant\n1 op: failed\n2 queue\n2 key\n8 due, zigzag\n2 version\n5 reason"),
+		commandGolden("position", func(b *CommandBuf) { b.AddSetOffset(position) }, position,
+			"1 flags: default tenant, create, metadata\n2 queue\n2 partition\n2 group\n1 to\n1 start: all\n5 metadata"),
+		fireGolden(),
+	}
+}
+
+// goldenTimerFrame is a frame of one message with an id told beforehand.
+func goldenTimerFrame() ([]FrameMessage, []byte) {
+	msgs := []FrameMessage{{TransactionID: []byte("tx"), HasID: true, ExplicitID: goldenLease, Payload: []byte("1")}}
+	return msgs, EncodeFrame(nil, msgs, FrameOptions{})
+}
+
+func fireGolden() golden {
+	_, frame := goldenTimerFrame()
+	app := Append{
+		Tenant: DefaultTenant, Queue: []byte("q"), Partition: []byte("p"), Frame: FrameNative, Count: 1, ExplicitID: true,
+		PayloadLen: uint32(len(frame)), IDs: IDsAll, Hashes: goldenSum[:], PayloadPos: 64, PayloadSum: PayloadSum(frame),
+	}
+	fire := &Fire{DefaultTenant, []byte("q"), []byte("k"), 300, goldenWall, app}
+	return commandGolden("fire", func(b *CommandBuf) { b.AddFire(fire, frame) }, fire,
+		"8 version\n8 next\n1 flags: default tenant, explicit id; native\n1 count\n1 payload length\n2 queue\n2 partition\n2 key")
+}
+
+// rowGoldens are the values of keyed rows.
+func rowGoldens() []golden {
+	row := func(name string, b []byte, want any, parse func([]byte) (any, error), text string) golden {
+		return golden{name: "keyed_" + name, bytes: b, fields: lines("1 version\n" + text), want: want, parse: parse}
+	}
+	kv := KVRow{
+		Version: 300, Expires: goldenWall, Updated: goldenWall - 5, Number: Number{Kind: IntNumber, Int: -7}, JSON: []byte("-7"),
+	}
+	permit := KVRow{
+		Version: 301, Expires: goldenWall, Updated: goldenWall - 5, Permit: true, Since: goldenWall - 9, Owner: []byte("me"),
+		JSON: []byte(`{"owner":"me"}`),
+	}
+	_, frame := goldenTimerFrame()
+	timer := TimerRow{
+		Version: 300, Due: goldenWall, Place: Place{70_000, 5}, W: goldenWall - 9, Fires: 2, Attempts: 3, Created: goldenWall - 9,
+		Updated: goldenWall - 5, Partition: []byte("p"), TransactionID: []byte("tx"), Recur: []byte("* * * * *"),
+		LastError: []byte("full"), Frame: frame,
+	}
+	once := OnceRow{Digest: goldenSum, Index: 70_000, First: 5, W: goldenWall, Parts: []byte{0}}
+	const kvHead = "1 flags\n1 number kind\n1 zero\n8 version\n8 expires\n8 updated\n8 number\n"
+	return []golden{
+		row("kv", kv.Append(nil), kv, func(b []byte) (any, error) { return ParseKVRow(b) }, kvHead+"-1 JSON"),
+		row("permit", permit.Append(nil), permit, func(b []byte) (any, error) { return ParseKVRow(b) },
+			kvHead+"8 since\n3 owner\n-1 JSON"),
+		row("timer", timer.Append(nil), timer, func(b []byte) (any, error) { return ParseTimerRow(b) },
+			"3 zero\n8 version\n8 due\n8 place: index\n4 place: ordinal\n4 attempts\n8 W\n8 fires\n8 created\n8 updated\n8 zero\n"+
+				"2 partition\n3 transaction id\n10 recurrence\n5 last error\n-1 frame"),
+		row("once", once.Append(nil), once, func(b []byte) (any, error) { return ParseOnceRow(b) },
+			"3 zero\n16 digest\n8 index\n8 first ordinal\n8 W\n-1 verdicts"),
+		row("position", AppendPositionRow(nil, []byte("note")), []byte("note"),
+			func(b []byte) (any, error) { return ParsePositionRow(b) }, "-1 metadata"),
+	}
+}
