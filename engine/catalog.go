@@ -245,11 +245,19 @@ type Stats struct {
 	Entries, EntryBytes, Flushes, FlushMicros uint64
 	DuplicateProbes, RunProbes, StaleEvidence uint64
 	Overloaded, StorageRefused                uint64
+	KVWrites, KVReads, KVLost                 uint64 // ops; lost ones did not apply
+	Transactions, RolledBack, Repeated        uint64 // Repeated counts answers given again under a key
+	LocksGranted, LocksRefused                uint64
+	TimersScheduled, TimersCancelled          uint64
+	TimersFired, TimersRefused                uint64 // Refused counts fires that were put off
 	Parked, InflightWriteBytes                int64  // gauges
+	KVRows, TimersPending                     uint64 // gauges
+	TimerOldestLateMicros                     uint64 // gauge: of the timer that is most overdue
 	Queues, Partitions, Groups, LiveLeases    uint64 // gauges
 	Segments, LogBytes, CheckpointBytes       uint64 // gauges
 	DiskTotal, DiskFree                       uint64 // gauges
 	CommitMicros                              Histogram
+	TimerLateMicros                           Histogram // from due to fired
 }
 
 // Histogram has one count per power of two of microseconds, and the sum.

@@ -51,6 +51,8 @@ type TimerInfo struct {
 	Message          Message
 	Cron, Zone       string
 	CatchUp          CatchUp
+	MaxFires         uint64
+	Until            format.Wall
 	Fires            uint64 // of a recurring one, so far
 	Attempts         uint32 // fires refused since the last schedule
 	LastError        string

@@ -116,8 +116,9 @@ type LockHolder struct {
 type CatchUp uint8
 
 const (
-	CatchUpOne  CatchUp = 0 // one fire for all that were missed
-	CatchUpAll  CatchUp = 1
+	CatchUpOne CatchUp = 0 // one fire for all that were missed
+	CatchUpAll CatchUp = 1
+	// CatchUpSkip leaves out what would be a minute late or more.
 	CatchUpSkip CatchUp = 2
 )
 
@@ -132,6 +133,10 @@ type Timer struct {
 	// Cron is five fields, Zone an IANA name ("" is UTC).
 	Cron, Zone string
 	CatchUp    CatchUp
+	// MaxFires and Until end a recurring timer: after so many fires, at the last time that is not later
+	// . 0 is no end.
+	MaxFires uint64
+	Until    format.Wall
 	// Message is what will be delivered; its TransactionID may be empty. Payload at most MaxTimerPayload.
 	Message Message
 }

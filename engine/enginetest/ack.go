@@ -92,7 +92,7 @@ func (s *state) ackKey(by engine.Caller, k ackKey, at []int, ops []engine.Op, re
 	}
 	s.refresh(p.q, false)
 	c := g.cursor(p)
-	if s.repeated(c, p, k, at, ops, res) {
+	if !s.inTxn && s.repeated(c, p, k, at, ops, res) {
 		return
 	}
 	live := s.live(c)
@@ -215,6 +215,9 @@ func errCommitted() *engine.Error {
 func (s *state) resolve(g *group, p *part, at []int, ops []engine.Op, res []engine.Result) []signal {
 	c := g.cursor(p)
 	bound := c.bound()
+	if s.inTxn && ops[at[0]].(*engine.Ack).Lease == "" {
+		bound = p.end() // S-txn-8
+	}
 	named := map[format.Offset]bool{}
 	var sigs []signal
 	for _, i := range at {

@@ -10,7 +10,7 @@ import (
 // copy. Payload bytes are shared: nothing changes them.
 func (s *state) clone() *state {
 	c := *s
-	c.changed = nil
+	c.changed, c.keyed = nil, s.keyed.clone()
 	c.queues, c.parts, c.dead = nil, map[format.PartitionID]*part{}, nil
 	for _, q := range s.queues {
 		c.queues = append(c.queues, c.cloneQueue(q))

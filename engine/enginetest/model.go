@@ -35,6 +35,8 @@ type Model struct {
 		timer   clock.Timer
 		bump    chan struct{} // closed and replaced at every change; reads wait on it
 		watches []*watcher
+		// kvWatches counts those who wait for changes of keys.
+		kvWatches int
 	}
 }
 
@@ -69,9 +71,6 @@ func (m *Model) stepLocked() *state {
 
 // Do judges every op at once; the answer is as durable as memory.
 func (m *Model) Do(ctx context.Context, c engine.Caller, b engine.Batch) ([]engine.Result, error) {
-	if b.Atomic || c.Key != "" {
-		return nil, fail(engine.CodeNotBuilt, "transactions and idempotency keys are not built yet")
-	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.mu.closed {
@@ -80,9 +79,13 @@ func (m *Model) Do(ctx context.Context, c engine.Caller, b engine.Batch) ([]engi
 	if ctx.Err() != nil {
 		return nil, errGone(ctx)
 	}
-	s := m.stepLocked()
-	res := s.do(c, b.Ops)
+	res, after, err := m.stepLocked().commit(c, b)
+	m.mu.s = after
+	after.fireDue()
 	m.serveLocked()
+	if err != nil {
+		return nil, err
+	}
 	return res, nil
 }
 
@@ -250,7 +253,7 @@ func (m *Model) armLocked() {
 		m.mu.timer.Stop()
 		m.mu.timer = nil
 	}
-	if len(m.mu.waiters) == 0 || m.mu.closed {
+	if m.mu.closed || len(m.mu.waiters)+len(m.mu.s.keyed.timers)+m.mu.kvWatches == 0 {
 		return
 	}
 	if d, ok := m.mu.s.nextDue(); ok {
@@ -295,38 +298,6 @@ func (m *Model) Status(context.Context) (engine.Status, error) {
 	return engine.Status{Role: "leader", Term: 1, Applied: n, Durable: n, CanWrite: true, Ready: true,
 		Progress: 1, IOMode: "memory"}, nil
 }
-
-// Keyed answers CodeNotBuilt.
-func (m *Model) Keyed() engine.Keyed { return noKeyed{} }
-
-type noKeyed struct{}
-
-func (noKeyed) KV(context.Context, engine.Caller, []engine.KV) ([]engine.KVItem, error) {
-	return nil, errKeyedNotBuilt
-}
-func (noKeyed) Namespaces(context.Context, engine.Caller) ([]engine.KVNamespace, error) {
-	return nil, errKeyedNotBuilt
-}
-func (noKeyed) Browse(context.Context, engine.Caller, engine.KVBrowse) (engine.KVItem, error) {
-	return engine.KVItem{}, errKeyedNotBuilt
-}
-func (noKeyed) Locks(context.Context, engine.Caller, []string) ([][]engine.LockHolder, error) {
-	return nil, errKeyedNotBuilt
-}
-func (noKeyed) Timer(context.Context, engine.Caller, string, string) (engine.TimerInfo, bool, error) {
-	return engine.TimerInfo{}, false, errKeyedNotBuilt
-}
-func (noKeyed) Timers(context.Context, engine.Caller, string, engine.Page) ([]engine.TimerInfo, string, error) {
-	return nil, "", errKeyedNotBuilt
-}
-func (noKeyed) CountTimers(context.Context, engine.Caller, string, string) (uint64, error) {
-	return 0, errKeyedNotBuilt
-}
-func (noKeyed) WatchKV(context.Context, engine.Caller, engine.KVWatch) (engine.KVWatcher, error) {
-	return nil, errKeyedNotBuilt
-}
-
-var errKeyedNotBuilt = &engine.Error{Code: engine.CodeNotBuilt, Message: "keyed rows are not built yet"}
 
 // Catalog lists and changes what exists.
 func (m *Model) Catalog() engine.Catalog { return (*modelCatalog)(m) }

@@ -105,5 +105,7 @@ func (s *state) refreshAll() {
 func (s *state) advance(t format.Mono, w format.Wall) {
 	s.t, s.w = max(s.t, t), max(s.w, w)
 	s.retain()
+	s.kvSweep()
+	s.fireDue()
 	s.refreshAll()
 }

@@ -73,6 +73,12 @@ func (s *state) nextDue() (time.Duration, bool) {
 			}
 		}
 	}
+	for _, row := range s.keyed.timers {
+		at(int64(row.due - s.w))
+	}
+	for _, row := range s.keyed.kv {
+		at(int64(row.expires - s.w))
+	}
 	if best < 0 {
 		return 0, false
 	}

@@ -28,6 +28,8 @@ type state struct {
 	queues  []*queue // in creation order
 	parts   map[format.PartitionID]*part
 	dead    []*deadLetter // in filing order
+	keyed   keyedState
+	inTxn   bool // acks are judged as parts of a transaction
 	stats   engine.Stats
 	repeats []int                                    // ops of the last call that repeated an earlier ack
 	changed func(engine.PartitionRef, format.Tenant) // end, start or existence of a partition; may be nil

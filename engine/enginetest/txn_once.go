@@ -1,0 +1,108 @@
+package enginetest
+
+import (
+	"fmt"
+	"time"
+
+	"queen/engine"
+	"queen/engine/format"
+)
+
+// onceKept is how long the answer to a call with a key is remembered.
+const onceKept = format.Wall(time.Hour / time.Microsecond)
+
+type onceKey struct {
+	tenant format.Tenant
+	key    string
+}
+
+type onceRow struct {
+	body  string
+	res   []engine.Result
+	until format.Wall
+}
+
+// onceOnly carries a call out unless its key was seen: then it answers what was answered, or refuses
+// another body. What changes nothing because it is refused is not remembered.
+func (s *state) onceOnly(c engine.Caller, b engine.Batch) ([]engine.Result, *state, *engine.Error) {
+	k := onceKey{c.Tenant, c.Key}
+	body := fmt.Sprint(b.Atomic)
+	for _, op := range b.Ops {
+		switch op.(type) {
+		case *engine.Append, *engine.KV, *engine.Lock, *engine.Timer, *engine.Redrive:
+		default:
+			if !b.Atomic {
+				return nil, s, bad("Idempotency-Key", fmt.Sprintf("%T can not be repeated under a key", op))
+			}
+		}
+		body += describeOp(op)
+	}
+	if row := s.keyed.once[k]; row != nil && s.w < row.until {
+		if row.body != body {
+			return nil, s, fail(engine.CodeIdempotencyClash, "the key was used for another call")
+		}
+		s.stats.Repeated++
+		return row.res, s, nil
+	}
+	if e := firstOf(s.checkOps(c.Tenant, &b)); e != nil {
+		return nil, s, e
+	}
+	if e := s.refusedOnce(c, b.Ops); e != nil {
+		return nil, s, e
+	}
+	res, after, err := s.judge(c, b)
+	if err != nil {
+		return nil, after, err
+	}
+	if after.keyed.once == nil {
+		after.keyed.once = map[onceKey]*onceRow{}
+	}
+	after.keyed.once[k] = &onceRow{body, res, after.w + onceKept}
+	return res, after, nil
+}
+
+// describeOp is a text that two ops share only if they ask for the same.
+func describeOp(op engine.Op) string {
+	switch op := op.(type) {
+	case *engine.Append:
+		return fmt.Sprintf("append %+q", fmt.Sprintf("%#v", *op))
+	case *engine.Ack:
+		return fmt.Sprintf("ack %#v", *op)
+	case *engine.KV:
+		return fmt.Sprintf("kv %#v", *op)
+	case *engine.Lock:
+		return fmt.Sprintf("lock %#v", *op)
+	case *engine.Timer:
+		return fmt.Sprintf("timer %#v", *op)
+	case *engine.Redrive:
+		return fmt.Sprintf("redrive %#v", *op)
+	case *engine.CommitOffset:
+		return fmt.Sprintf("position %#v", *op)
+	}
+	return fmt.Sprintf("%T", op)
+}
+
+// onceMessages bounds what one call with a key may hold.
+const onceMessages = 8000
+
+// refusedOnce: a call with a key is carried out as it is or not at all, as far as that is known before.
+func (s *state) refusedOnce(c engine.Caller, ops []engine.Op) *engine.Error {
+	n := 0
+	for i, op := range ops {
+		if d, ok := op.(*engine.Redrive); ok && s.deadLetter(c.Tenant, d) == nil {
+			return failed(i, fail(engine.CodeGone, "no such dead letter"))
+		}
+		a, ok := op.(*engine.Append)
+		if n++; !ok {
+			continue
+		}
+		n += len(a.Messages)
+		if e := refuseAppend(s.queue(c.Tenant, a.Queue), a); e != nil {
+			return failed(i, e)
+		}
+	}
+	if n > onceMessages {
+		return tooLarge("messages", "at most 8000 messages and ops in a call with a key")
+	}
+	return nil
+}
