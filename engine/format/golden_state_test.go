@@ -94,9 +94,8 @@ func rowGoldens() []golden {
 	}
 	_, frame := goldenTimerFrame()
 	timer := TimerRow{
-		Version: 300, Due: goldenWall, Place: Place{70_000, 5}, W: goldenWall - 9, Fires: 2, Attempts: 3, Created: goldenWall - 9,
-		Updated: goldenWall - 5, Partition: []byte("p"), TransactionID: []byte("tx"), Recur: []byte("* * * * *"),
-		LastError: []byte("full"), Frame: frame,
+		Version: 300, Due: goldenWall, Place: Place{70_000, 5}, W: goldenWall - 9, Partition: []byte("p"), TransactionID: []byte("tx"),
+		Recur: []byte("* * * * *"), Frame: frame,
 	}
 	once := OnceRow{Digest: goldenSum, Index: 70_000, First: 5, W: goldenWall, Parts: []byte{0}}
 	const kvHead = "1 flags\n1 number kind\n1 zero\n8 version\n8 expires\n8 updated\n8 number\n"
@@ -105,8 +104,7 @@ func rowGoldens() []golden {
 		row("permit", permit.Append(nil), permit, func(b []byte) (any, error) { return ParseKVRow(b) },
 			kvHead+"8 since\n3 owner\n-1 JSON"),
 		row("timer", timer.Append(nil), timer, func(b []byte) (any, error) { return ParseTimerRow(b) },
-			"3 zero\n8 version\n8 due\n8 place: index\n4 place: ordinal\n4 attempts\n8 W\n8 fires\n8 created\n8 updated\n8 zero\n"+
-				"2 partition\n3 transaction id\n10 recurrence\n5 last error\n-1 frame"),
+			"3 zero\n8 version\n8 due\n8 place: index\n8 place: ordinal\n8 W\n2 partition\n3 transaction id\n10 recurrence\n-1 frame"),
 		row("once", once.Append(nil), once, func(b []byte) (any, error) { return ParseOnceRow(b) },
 			"3 zero\n16 digest\n8 index\n8 first ordinal\n8 W\n-1 verdicts"),
 		row("position", AppendPositionRow(nil, []byte("note")), []byte("note"),

@@ -12,7 +12,9 @@ const (
 	MaxLockName       = 256
 	MaxLockOwner      = 256
 	MaxTimerKey       = 512
-	// MaxTimerText bounds Timer.Recur and Timer.Reason each.
+	// MaxTimerName bounds queue and key of a timer together.
+	MaxTimerName = 876
+	// MaxTimerText bounds Timer.Recur; of Timer.Reason only so much is kept as a name may be long.
 	MaxTimerText = 1024
 	// MaxKeyedRow bounds the value of any keyed row.
 	MaxKeyedRow = 1<<20 + 64<<10
@@ -33,7 +35,7 @@ func (v *Lock) Fits() bool { return len(v.Name) <= MaxLockName && len(v.Owner) <
 // Fits says that the command is within the bounds of a row, and that what it schedules could be appended.
 func (v *Timer) Fits() bool {
 	row := TimerRow{Partition: v.Partition, TransactionID: v.TransactionID, Recur: v.Recur, Frame: v.Frame}
-	return len(v.Key) <= MaxTimerKey && TenantNameBytes+len(v.Queue)+len(v.Partition) <= NameBudget &&
+	return len(v.Key) <= MaxTimerKey && len(v.Queue)+len(v.Key) <= MaxTimerName && TenantNameBytes+len(v.Queue)+len(v.Partition) <= NameBudget &&
 		len(v.Recur) <= MaxTimerText && len(v.Reason) <= MaxTimerText &&
-		len(v.TransactionID) <= MaxTransactionID && row.Size()+MaxTimerText <= MaxKeyedRow
+		len(v.TransactionID) <= MaxTransactionID && row.Size() <= MaxKeyedRow
 }

@@ -59,47 +59,38 @@ func ParseKVRow(b []byte) (v KVRow, err error) {
 	return v, d.close("kv row", 0)
 }
 
-// TimerRow is a pending timer. Slices alias what was parsed.
+// TimerRow is what a schedule said. It stays as it is until the timer is scheduled anew or gone: when it is
+// due now, how often it fired and what went wrong is in its head (machine.Timer). Slices alias what was parsed.
 type TimerRow struct {
+	// Version and Due are those given at the schedule.
 	Version uint64
 	Due     Wall
 	// Place and W are those of the command that scheduled it: what its message id is made from.
-	Place Place
-	W     Wall
-	// Fires counts the fires of a recurring timer, Attempts those refused since it was scheduled or fired.
-	Fires            uint64
-	Attempts         uint32
-	Created, Updated Wall
-	Partition        []byte
-	TransactionID    []byte
-	Recur            []byte
-	LastError        []byte
+	Place         Place
+	W             Wall
+	Partition     []byte
+	TransactionID []byte
+	Recur         []byte
 	// Frame is a native frame of one message without its id.
 	Frame []byte
 }
 
-const timerRowFixed = 4 + 9*8
+const timerRowFixed = 4 + 5*8
 
 // Size is the length of the encoded row.
 func (v *TimerRow) Size() int {
-	return timerRowFixed + bytesSize(v.Partition) + bytesSize(v.TransactionID) + bytesSize(v.Recur) +
-		bytesSize(v.LastError) + len(v.Frame)
+	return timerRowFixed + bytesSize(v.Partition) + bytesSize(v.TransactionID) + bytesSize(v.Recur) + len(v.Frame)
 }
 
 // Append appends the encoded row to dst.
 func (v *TimerRow) Append(dst []byte) []byte {
 	dst = append(dst, KeyedRowVersion, 0, 0, 0)
-	dst = putU64(dst, v.Version)
-	dst = putU64(dst, uint64(v.Due))
-	dst = putU64(dst, uint64(v.Place.Index))
-	dst = putU64(dst, uint64(v.Place.Ordinal)|uint64(v.Attempts)<<32)
-	for _, n := range [...]uint64{uint64(v.W), v.Fires, uint64(v.Created), uint64(v.Updated), 0} {
+	for _, n := range [...]uint64{v.Version, uint64(v.Due), uint64(v.Place.Index), uint64(v.Place.Ordinal), uint64(v.W)} {
 		dst = putU64(dst, n)
 	}
 	dst = putBytes(dst, v.Partition)
 	dst = putBytes(dst, v.TransactionID)
 	dst = putBytes(dst, v.Recur)
-	dst = putBytes(dst, v.LastError)
 	return append(dst, v.Frame...)
 }
 
@@ -107,15 +98,12 @@ func (v *TimerRow) Append(dst []byte) []byte {
 func ParseTimerRow(b []byte) (v TimerRow, err error) {
 	d := decoder{b: b}
 	d.rowVersion()
-	reserved := d.take(3)
-	v.Version, v.Due, v.Place.Index = d.u64(), Wall(d.u64()), Index(d.u64())
-	ordinal := d.u64()
-	v.Place.Ordinal, v.Attempts = Ordinal(uint32(ordinal)), uint32(ordinal>>32)
-	v.W, v.Fires, v.Created, v.Updated = Wall(d.u64()), d.u64(), Wall(d.u64()), Wall(d.u64())
-	if d.u64() != 0 || !isZero(reserved) {
+	if !isZero(d.take(3)) {
 		d.fail("reserved bytes are not zero")
 	}
-	v.Partition, v.TransactionID, v.Recur, v.LastError = d.bytes(), d.bytes(), d.bytes(), d.bytes()
+	v.Version, v.Due, v.Place.Index = d.u64(), Wall(d.u64()), Index(d.u64())
+	v.Place.Ordinal, v.W = d.ordinal(), Wall(d.u64())
+	v.Partition, v.TransactionID, v.Recur = d.bytes(), d.bytes(), d.bytes()
 	v.Frame = d.rest()
 	return v, d.close("timer row", 0)
 }
@@ -147,11 +135,7 @@ func ParseOnceRow(b []byte) (v OnceRow, err error) {
 		d.fail("reserved bytes are not zero")
 	}
 	v.Digest, v.Index = d.uuid(), Index(d.u64())
-	first := d.u64()
-	if first >= MaxOrdinals {
-		d.fail("ordinal out of bounds")
-	}
-	v.First, v.W = Ordinal(first), Wall(d.u64())
+	v.First, v.W = d.ordinal(), Wall(d.u64())
 	v.Parts = d.rest()
 	return v, d.close("idempotency row", 0)
 }
@@ -173,6 +157,15 @@ func (d *decoder) rowVersion() {
 	if d.u8() != KeyedRowVersion {
 		d.fail("unknown version of a keyed row")
 	}
+}
+
+// ordinal reads one of 8 bytes.
+func (d *decoder) ordinal() Ordinal {
+	v := d.u64()
+	if v >= MaxOrdinals {
+		d.fail("ordinal out of bounds")
+	}
+	return Ordinal(v)
 }
 
 // rest takes all bytes that are left.
