@@ -7,34 +7,39 @@ import (
 	"queen/engine"
 	"queen/engine/clock"
 	"queen/engine/enginetest"
+	"queen/engine/enginetest/memnode"
 	"queen/engine/vfs"
 )
 
 // eagerConfig makes marks, checkpoints and closed segments of next to nothing.
 func eagerConfig(fs vfs.FS, c clock.Clock, seed uint64) engine.Config {
 	cfg := testConfig(fs, c, seed)
-	cfg.MarkBytes, cfg.MarkEvery = 4<<10, time.Second
-	cfg.CheckpointBytes, cfg.CheckpointEvery = 8<<10, 2*time.Second
+	eager(&cfg)
 	return cfg
 }
 
+func eager(c *engine.Config) {
+	c.MarkBytes, c.MarkEvery = 4<<10, time.Second
+	c.CheckpointBytes, c.CheckpointEvery = 8<<10, 2*time.Second
+}
+
 // TestRandomWithCheckpoints plays random operations, reopens and crashes against a node that makes a
-// checkpoint every few entries: after each reopen the rules hold as if nothing had been. Once with
-// keyed rows in their store, once with power cuts in the middle of operations.
+// checkpoint every few entries: after each reopen and each power cut in the middle of an operation the rules
+// hold as if nothing had been. Once with keyed rows in their store, once without one.
 func TestRandomWithCheckpoints(t *testing.T) {
-	for name, crashes := range map[string]int{"keyed": 0, "power cuts": *randomOps / 100} {
+	for name, keyed := range map[string]bool{"keyed": true, "memory": false} {
 		t.Run(name, func(t *testing.T) {
 			seed := uint64(0)
 			enginetest.RandomTest(t, enginetest.RandomOptions{
 				Open: func() enginetest.Target {
 					seed++
-					m := &memTarget{fs: vfs.NewMem(), clock: clock.NewFake(1_700_000_000_000_000), seed: seed * 1000, config: eagerConfig}
-					if crashes == 0 {
-						m.keyed = t.TempDir()
+					o := memnode.Options{Seed: seed * 1000, Config: eager}
+					if keyed {
+						o.Keyed = t.TempDir()
 					}
-					return m.target()
+					return memnode.Open(o)
 				},
-				Seed: *randomSeed, Ops: *randomOps / 2, Crashes: crashes,
+				Seed: *randomSeed, Ops: *randomOps / 2, Crashes: *randomOps / 100,
 			})
 		})
 	}

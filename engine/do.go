@@ -216,9 +216,8 @@ func (d *doCall) commit(ctx context.Context) *Error {
 	d.wrote, d.used = write.buf.Count > 0, d.use.buf.Count > 0
 	if d.wrote {
 		size := int64(write.size())
-		if size > entryByteLimit {
-			return &Error{Code: CodeTooLarge, Field: "payload", Limit: "96 MiB per call",
-				Message: "the messages of one call are larger than an entry may be"}
+		if size > int64(d.n.fuser.most) {
+			return d.n.fuser.tooLarge()
 		}
 		if err := d.n.admitWrite(ctx, size); err != nil {
 			return err

@@ -104,7 +104,7 @@ func Open(cfg Config, seq Sequencer) (*Node, error) {
 	}
 	cfg = cfg.withDefaults()
 	n := &Node{
-		cfg: cfg, seq: seq, fuser: newFuser(), park: newParking(),
+		cfg: cfg, seq: seq, fuser: newFuser(seq.Log()), park: newParking(),
 		delivered: newDelivered(cfg.DeliveredBytes), writes: newAdmission(cfg.Clock, cfg.WriteBytes),
 		stopping: make(chan struct{}),
 	}

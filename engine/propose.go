@@ -75,6 +75,7 @@ func (n *Node) run() {
 // to consumer. Queues that hold messages back have none, since such a pop would find nothing.
 func (n *Node) riders(subs []*submission) []*submission {
 	var out []*submission
+	left := n.fuser.room
 	for _, s := range subs {
 		for _, q := range s.queues {
 			if n.holdsBack(q) {
@@ -82,6 +83,10 @@ func (n *Node) riders(subs []*submission) []*submission {
 			}
 			for _, c := range n.park.ride(q, s.buf.Count) {
 				r := c.submission()
+				if left -= r.size(); left < 0 {
+					n.fuser.submit(r) // in the next one
+					continue
+				}
 				r.state.Store(subTaken)
 				out = append(out, r)
 			}

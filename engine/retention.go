@@ -64,7 +64,7 @@ func (h *house) retain() {
 	n := h.n
 	_, now := n.stamp.now()
 	s := newSubmission(consumption)
-	cutoffs := map[format.QueueID]format.Wall{}
+	var asked []format.Retain
 	for after := format.QueueID(0); ; {
 		n.state.RLock()
 		page := n.state.m.Queues(format.Tenant{}, true, after, 256)
@@ -79,15 +79,20 @@ func (h *house) retain() {
 			if q.Expiry == 0 || cutoff <= q.Cutoff || !h.writes.expired(q.ID, cutoff) {
 				continue
 			}
-			s.buf.AddRetain(&format.Retain{Queue: q.ID, Cutoff: cutoff, Generation: q.OptionGen})
-			cutoffs[q.ID] = cutoff
+			r := format.Retain{Queue: q.ID, Cutoff: cutoff, Generation: q.OptionGen}
+			s.buf.AddRetain(&r)
+			asked = append(asked, r)
 		}
 	}
 	if !h.commit(s) {
 		return
 	}
-	for q, c := range cutoffs {
-		h.writes.proposed(q, c)
+	items := s.items()
+	for i := range asked {
+		// One that the options overtook is asked again: an idle queue would keep its messages for ever.
+		if items[i].Code == format.CodeOK {
+			h.writes.proposed(asked[i].Queue, asked[i].Cutoff)
+		}
 	}
 }
 

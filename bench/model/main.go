@@ -11,7 +11,9 @@ import (
 	"sync"
 	"time"
 
+	"queen/engine"
 	"queen/engine/enginetest"
+	"queen/engine/enginetest/memnode"
 	"queen/engine/invariants"
 )
 
@@ -21,12 +23,13 @@ func main() {
 	list := flag.Int("list", 400, "operations on one node before a fresh one is opened")
 	seed := flag.Uint64("seed", 1, "seed; the same one plays the same operations")
 	workers := flag.Int("workers", runtime.NumCPU(), "lists played at once")
+	keyedEvery := flag.Int("keyed", 1, "every how many lists the node has a keyed store on disk; 0 never")
 	least := flag.Int("least", 1000, "name verdicts that occurred less often")
 	flag.Parse()
 	start := time.Now()
 	stop := invariants.CountHits()
 	defer stop()
-	cov, failure := play(*ops, *crashes, *list, *workers, *seed)
+	cov, failure := play(*ops, *crashes, *list, *workers, *keyedEvery, *seed)
 	print(cov, *seed, *least, time.Since(start))
 	if failure != nil {
 		fmt.Printf("DIFFERENCE: %v\n", failure)
@@ -36,7 +39,7 @@ func main() {
 }
 
 // play splits the run among workers, each with seeds of its own, and adds up what they saw.
-func play(ops, crashes, list, workers int, seed uint64) (*enginetest.Coverage, *enginetest.Failure) {
+func play(ops, crashes, list, workers, keyedEvery int, seed uint64) (*enginetest.Coverage, *enginetest.Failure) {
 	const seedsApart = 1 << 32
 	sum := &enginetest.Coverage{Verdicts: map[string]int{}}
 	var mu sync.Mutex
@@ -47,7 +50,7 @@ func play(ops, crashes, list, workers int, seed uint64) (*enginetest.Coverage, *
 		running.Go(func() {
 			from := seed + uint64(i)*seedsApart
 			cov, f := enginetest.Random(enginetest.RandomOptions{
-				Open: opener(from), Seed: from, List: list, Ops: share(ops, i, workers), Crashes: share(crashes, i, workers),
+				Open: opener(from, keyedEvery), Seed: from, List: list, Ops: share(ops, i, workers), Crashes: share(crashes, i, workers),
 				Progress: progress,
 			})
 			mu.Lock()
@@ -64,13 +67,27 @@ func play(ops, crashes, list, workers int, seed uint64) (*enginetest.Coverage, *
 
 func share(n, i, of int) int { return n*(i+1)/of - n*i/of }
 
-// opener numbers the nodes of a worker, so that each has a seed of its own and the run can be repeated.
-func opener(seed uint64) func() enginetest.Target {
+// opener numbers the nodes of a worker, so that each has a seed of its own and the run can be repeated. Every keyedEvery-th
+// has a keyed store, in a temporary directory of its own.
+func opener(seed uint64, keyedEvery int) func() enginetest.Target {
+	n := 0
 	return func() enginetest.Target {
 		seed += 1 << 16
-		return openTarget(seed)
+		n++
+		o := memnode.Options{Seed: seed, Config: small}
+		if keyedEvery > 0 && n%keyedEvery == 0 {
+			dir, err := os.MkdirTemp("", "queen-model-")
+			if err != nil {
+				panic(err) // without it the run is not what was asked for
+			}
+			o.Keyed, o.Closed = dir, func() { _ = os.RemoveAll(dir) } // it is a temporary one
+		}
+		return memnode.Open(o)
 	}
 }
+
+// small makes marks, checkpoints and closed segments of little traffic.
+func small(c *engine.Config) { c.MarkBytes, c.CheckpointBytes = 64<<10, 256<<10 }
 
 func add(sum, c *enginetest.Coverage) {
 	sum.Ops += c.Ops

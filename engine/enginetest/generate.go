@@ -13,6 +13,8 @@ type generator struct {
 	queues int
 	parts  int
 	groups int
+	// heavy lists fill log segments and let retention empty them.
+	heavy bool
 }
 
 // Fifty partitions at most over all queues, five groups with queue mode.
@@ -34,6 +36,7 @@ func newGenerator(seed uint64, o *RandomOptions) *generator {
 	g.queues = 1 + g.r.IntN(genQueues)
 	g.parts = 1 + g.r.IntN(genParts)
 	g.groups = 1 + g.r.IntN(genGroups)
+	g.heavy = g.chance(15)
 	return g
 }
 
@@ -41,6 +44,11 @@ func (g *generator) list(n int) []Op {
 	ops := make([]Op, 0, n)
 	for range g.r.IntN(6) { // options before the first message
 		ops = append(ops, g.configure(true))
+	}
+	for q := range g.queues {
+		if g.heavy {
+			ops = append(ops, Op{Kind: opConfigure, Queue: q, What: "maxWaitTimeSeconds", N: 90})
+		}
 	}
 	if g.chance(30) { // retention takes two options to act
 		q := g.r.IntN(g.queues)
@@ -168,6 +176,9 @@ func (g *generator) push(o Op) Op {
 		}
 	}
 	o.What = b.String()
+	if g.heavy {
+		o.Flags = g.flag("h", 50)
+	}
 	return o
 }
 

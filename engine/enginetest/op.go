@@ -29,6 +29,7 @@ type Op struct {
 // Kinds of Op, and what their fields mean.
 const (
 	// What has one token per message: a letter is an id, '-' is none, '/' goes on in the next partition.
+	// Flags: h large payloads that do not compress.
 	opPush = "push"
 	// N batch, M partitions, For lease, What "bytes" for a small byte budget. Flags: p pinned, c commit on
 	// delivery, a autopilot, x abandon, d discovery, l start at all, f start from a time.

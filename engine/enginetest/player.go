@@ -2,6 +2,7 @@ package enginetest
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -132,7 +133,7 @@ func (p *player) push(op Op) (string, error) {
 		at.Part += i
 		add := &engine.Append{Queue: at.queue(), Partition: at.part()}
 		for _, t := range tokens {
-			add.Messages = append(add.Messages, p.message(t))
+			add.Messages = append(add.Messages, p.message(t, op.has("h")))
 		}
 		ops = append(ops, add)
 	}
@@ -153,7 +154,7 @@ func (p *player) push(op Op) (string, error) {
 }
 
 // message has a payload nobody else has; some are larger, some have headers and a type.
-func (p *player) message(token rune) engine.Message {
+func (p *player) message(token rune, heavy bool) engine.Message {
 	p.pushed++
 	m := engine.Message{Payload: fmt.Appendf(nil, `{"n":%d}`, p.pushed)}
 	if token != '-' {
@@ -168,6 +169,12 @@ func (p *player) message(token rune) engine.Message {
 		m.TraceID = format.UUID{0: 9, 15: byte(p.pushed)}
 	case 3:
 		m.Payload = nil
+	}
+	if heavy {
+		r := rand.New(rand.NewPCG(uint64(p.pushed), 0))
+		for n := 2_000 + r.IntN(12_000); n > 0; n -= 8 {
+			m.Payload = binary.LittleEndian.AppendUint64(m.Payload, r.Uint64())
+		}
 	}
 	return m
 }

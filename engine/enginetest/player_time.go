@@ -12,6 +12,17 @@ import (
 // prober is a tenant of the player's own: what it pushes tells the engine's time and disturbs nobody.
 var prober = engine.Caller{Tenant: format.Tenant{0: 0xfe, 15: 1}}
 
+// brief lets retention take the probes at once, so that they keep no log segment.
+func (p *player) brief() error {
+	ctx, cancel := p.call()
+	defer cancel()
+	_, err := p.e.Catalog().Configure(ctx, prober, engine.ConfigureRequest{Queue: "probe", Patch: optionPatch("maxWaitTimeSeconds", 1)})
+	if err != nil {
+		return fmt.Errorf("configure of the probe's queue: %w", err)
+	}
+	return nil
+}
+
 // sync brings the model to the engine's now: both clocks, and the log starts that retention moved.
 func (p *player) sync() error {
 	t, w := p.stamp.read(p.target.Clock)

@@ -129,6 +129,10 @@ func play(o *RandomOptions, seed uint64, ops []Op, cov *Coverage) *Failure {
 	p := newPlayer(o, cov)
 	defer p.close()
 	f := &Failure{Seed: seed}
+	if err := p.brief(); err != nil {
+		f.Ops, f.Answers = ops[:1], []string{err.Error()}
+		return f
+	}
 	for _, op := range ops {
 		answer, err := p.step(op)
 		f.Ops = append(f.Ops, op)

@@ -1,4 +1,4 @@
-package main
+package memnode
 
 import (
 	"context"
@@ -10,14 +10,29 @@ import (
 	"queen/engine"
 	"queen/engine/clock"
 	"queen/engine/enginetest"
+	"queen/engine/format"
 	"queen/engine/vfs"
 )
 
+// Options say what node a target has.
+type Options struct {
+	// Seed is of everything random: ids, and what a crash drops, keeps or tears. One target uses few numbers
+	// from it on.
+	Seed uint64
+	// Keyed is a directory for the keyed store on the real file system; "" is none, and then keyed rows keep
+	// checkpoints from being made.
+	Keyed string
+	// Config changes the configuration of every life of the node; nil leaves it.
+	Config func(*engine.Config)
+	// Closed runs when the target is closed; may be nil.
+	Closed func()
+}
+
 // machine is a computer with one disk, on which one node lives after another.
 type machine struct {
+	Options
 	fs    *vfs.Mem
 	clock *clock.Fake
-	seed  uint64
 	node  *engine.Node
 	life  *life
 }
@@ -31,8 +46,10 @@ type life struct {
 // errOver ends a life that was over anyway.
 var errOver = errors.New("the node was stopped")
 
-func openTarget(seed uint64) enginetest.Target {
-	m := &machine{fs: vfs.NewMem(), clock: clock.NewFake(1_700_000_000_000_000), seed: seed}
+// Open opens a node on an empty disk. It panics where the node does not open, now or after a stop or crash: no
+// crash is an excuse.
+func Open(o Options) enginetest.Target {
+	m := &machine{Options: o, fs: vfs.NewMem(), clock: clock.NewFake(1_700_000_000_000_000)}
 	return enginetest.Target{
 		Engine: m.open(), Clock: m.clock, Reopen: m.reopen,
 		Arm:    func(n int) { m.fs.PowerOffAt(int64(n)) },
@@ -47,6 +64,9 @@ func (m *machine) close() {
 		m.kill()
 	}
 	m.life.end(errOver)
+	if m.Closed != nil {
+		m.Closed()
+	}
 }
 
 // kill ends a life for good: what is left of it can write nothing more.
@@ -57,12 +77,12 @@ func (m *machine) kill() {
 }
 
 func (m *machine) open() engine.Engine {
-	m.seed++
+	m.Seed++
 	m.life = &life{}
 	m.life.ctx, m.life.end = context.WithCancelCause(context.Background())
 	died, fs := m.life.end, m.fs
-	n, err := engine.OpenLocal(engine.Config{FS: m.fs, Clock: m.clock, Rand: clock.NewFakeRand(m.seed), Dir: "data",
-		SegmentBytes: 1 << 20, PoolReady: 1, CheckpointBytes: 256 << 10,
+	cfg := engine.Config{FS: m.fs, Clock: m.clock, Rand: clock.NewFakeRand(m.Seed), Dir: "data", KeyedDir: m.Keyed,
+		SegmentBytes: 1 << 20, PoolReady: 1,
 		// Retention runs when the clock moves, in Settle, and not behind the back of who compares.
 		SweepEvery: 100 * 365 * 24 * time.Hour,
 		// The process is gone: whoever waits learns nothing, and the goroutine does not go on.
@@ -72,7 +92,11 @@ func (m *machine) open() engine.Engine {
 			}
 			died(err)
 			runtime.Goexit()
-		}})
+		}}
+	if m.Config != nil {
+		m.Config(&cfg)
+	}
+	n, err := engine.OpenLocal(cfg)
 	if err != nil {
 		panic(err) // the list is repeatable by its seed
 	}
@@ -83,8 +107,8 @@ func (m *machine) open() engine.Engine {
 // reopen stops the node, or crashes the machine: what was not flushed is dropped, kept or torn as the seed says.
 func (m *machine) reopen(crash bool) engine.Engine {
 	if crash {
-		m.seed++
-		next := m.fs.Crash(vfs.RandomSubset(m.seed))
+		m.Seed++
+		next := m.fs.Crash(vfs.RandomSubset(m.Seed))
 		m.kill()
 		m.fs = next
 		return m.open()
@@ -115,7 +139,25 @@ func (x *mortal) Do(ctx context.Context, c engine.Caller, b engine.Batch) ([]eng
 	ctx, done := x.until(ctx)
 	defer done()
 	res, err := x.Node.Do(ctx, c, b)
+	if e := powerless(res); e != nil {
+		return nil, x.why(e)
+	}
 	return res, x.why(err)
+}
+
+// powerless finds an answer that tells of a read without power: a process that lost it answers nothing.
+func powerless(res []engine.Result) error {
+	for i := range res {
+		if e := res[i].Err; e != nil && errors.Is(e, vfs.ErrPowerOff) {
+			return e
+		}
+		for k := range res[i].Messages {
+			if e := res[i].Messages[k].Err; e != nil && errors.Is(e, vfs.ErrPowerOff) {
+				return e
+			}
+		}
+	}
+	return nil
 }
 
 // why adds to an error how the life ended. A call that was answered disarms the power: a crash in the middle of a call
@@ -153,6 +195,14 @@ func (m *mortalCatalog) DeleteQueue(ctx context.Context, c engine.Caller, queue 
 	defer done()
 	existed, err := m.Catalog.DeleteQueue(ctx, c, queue)
 	return existed, m.x.why(err)
+}
+
+func (m *mortalCatalog) DeleteDeadLetters(ctx context.Context, c engine.Caller, part format.PartitionID, id string) (uint64,
+	error) {
+	ctx, done := m.x.until(ctx)
+	defer done()
+	n, err := m.Catalog.DeleteDeadLetters(ctx, c, part, id)
+	return n, m.x.why(err)
 }
 
 func (m *mortalCatalog) Purge(ctx context.Context, c engine.Caller, queue string, group *string) (uint64, error) {
