@@ -100,6 +100,9 @@ func asEngineError(err error) *engine.Error {
 // fail answers an error in the shape of the route's family.
 func (c *call) fail(err error) {
 	c.ctx.Response.ResetBody()
+	if c.failKeyed(err) {
+		return
+	}
 	var r *refusal
 	if !errors.As(err, &r) {
 		e := asEngineError(err)

@@ -74,9 +74,13 @@ func operation(r *route) *openapi3.Operation {
 		op.AddResponse(204, openapi3.NewResponse().WithDescription("Nothing to deliver."))
 	}
 	op.Responses.Set("default", &openapi3.ResponseRef{Value: openapi3.NewResponse().
-		WithDescription("An error.").WithContent(content("Error"))})
+		WithDescription("An error.").WithContent(content(errorSchemas[r.Errors]))})
 	return op
 }
+
+// errorSchemas are the error bodies of the families.
+var errorSchemas = [...]string{familyEngine: "Error", familyPop: "Error", familyRead: "Error", familyKV: "KeyedError",
+	familyTimers: "KeyedError", familyTransaction: "TransactionError"}
 
 // operationID is unique: the method and the words of the path.
 func operationID(r *route) string {

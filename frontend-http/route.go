@@ -32,9 +32,12 @@ const (
 type family uint8
 
 const (
-	familyEngine family = iota // {"error","code"}
-	familyPop                  // a 400 is {"success":false,"error","messages":[]}
-	familyRead                 // a 400 is {"error"}
+	familyEngine      family = iota // {"error","code"}
+	familyPop                       // a 400 is {"success":false,"error","messages":[]}
+	familyRead                      // a 400 is {"error"}
+	familyKV                        // {"error","reason","detail"}, codes of the key-value store
+	familyTimers                    // the same, codes of timers
+	familyTransaction               // {"error","code"}; roll backs and bad parts have the transaction's own body
 )
 
 // param is a query parameter, for the document only; handlers parse their own.

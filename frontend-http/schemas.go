@@ -155,7 +155,14 @@ const browsed = "id:string transactionId:string txnHash:string|null partitionId:
 // schemas renders shapes.
 func schemas() openapi3.Schemas {
 	all := openapi3.Schemas{}
-	for name, shape := range shapes {
+	for _, group := range []map[string]string{shapes, keyedShapes} {
+		addSchemas(all, group)
+	}
+	return all
+}
+
+func addSchemas(all openapi3.Schemas, group map[string]string) {
+	for name, shape := range group {
 		if alias, ok := strings.CutPrefix(shape, "="); ok {
 			all[name] = schemaOf(alias)
 			continue
@@ -171,7 +178,6 @@ func schemas() openapi3.Schemas {
 		}
 		all[name] = s.NewRef()
 	}
-	return all
 }
 
 // schemaOf renders a type.

@@ -4,6 +4,7 @@ package frontendhttp
 func table() []*route {
 	var all []*route
 	for _, rows := range [][]*route{hotRoutes(), groupRoutes(), resourceRoutes(), letterRoutes(), healthRoutes(),
+		transactionRoutes(), kvRoutes(), lockRoutes(), timerRoutes(),
 		unbuiltRoutes()} {
 		all = append(all, rows...)
 	}

@@ -10,17 +10,7 @@ func unbuiltRoutes() []*route {
 				Status: 501})
 		}
 	}
-	add(common, readWrite, "Transactions.", "POST", "/api/v1/transaction")
-	add(common, readWrite, "Key-value store.", "POST", "/api/v1/kv", "PUT", "/api/v1/kv/:ns/*key",
-		"DELETE", "/api/v1/kv/:ns/*key")
 	add(additional, readOnly, "Key-value store: watch.", "GET", "/api/v1/kv/watch")
-	add(common, readOnly, "Key-value store: read.", "GET", "/api/v1/kv/:ns/*key")
-	add(operator, readOnly, "Key-value store: listings.", "GET", "/api/v1/resources/kv/namespaces",
-		"POST", "/api/v1/resources/kv/list")
-	add(common, readWrite, "Locks.", "POST", "/api/v1/locks")
-	add(common, writeOnly, "Timers.", "POST", "/api/v1/timers")
-	add(common, readOnly, "Timers: read.", "GET", "/api/v1/timers/:queue", "GET", "/api/v1/timers/:queue/*timerKey")
-	add(common, readWrite, "Timers: cancel.", "DELETE", "/api/v1/timers/:queue/*timerKey")
 	add(common, writeOnly, "Ephemeral queues: push.", "POST", "/api/v1/ephemeral/push")
 	add(common, readWrite, "Ephemeral queues.", "GET", "/api/v1/ephemeral/pop", "POST", "/api/v1/ephemeral/ack",
 		"POST", "/api/v1/ephemeral/configure", "POST", "/api/v1/ephemeral/reset",
