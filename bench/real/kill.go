@@ -37,7 +37,7 @@ type killer struct {
 
 // strike carries out want kills that count and returns when the node runs again after the last.
 func (k *killer) strike(ctx context.Context, want int) error {
-	total := int64(len(k.run.in.lines))
+	total := int64(len(k.run.in.Lines))
 	k.patience = 1
 	for counted := 0; counted < want; {
 		due := total * int64(counted+1) / int64(want+1)
@@ -68,7 +68,7 @@ func (k *killer) once(ctx context.Context) (bool, error) {
 	r := k.run
 	if !r.gate.gather(ctx, killPushes) {
 		return false, fmt.Errorf("kill %d was due %d messages before the end, and %d producers no longer push: "+
-			"use a longer input or fewer kills", len(k.kills)+1, int64(len(r.in.lines))-r.taken.Load(), killPushes)
+			"use a longer input or fewer kills", len(k.kills)+1, int64(len(r.in.Lines))-r.taken.Load(), killPushes)
 	}
 	for r.traffic.underway(popCall) < min(r.o.workers, killPops+1) && ctx.Err() == nil {
 		pause(ctx, 50*time.Microsecond) // the workers catch up with what was pushed

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"queen/bench/internal/changes"
 	"queen/bench/internal/client"
 )
 
@@ -41,14 +42,14 @@ func (v *violations) list() []string {
 // INVARIANT: a line is settled when its ack was answered with success, or when an ack of it got no answer: then nobody can
 // tell whether it counts, and it may or may not come again.
 type ledger struct {
-	in    *input
+	in    *changes.Input
 	group string
 	v     *violations
 
 	mu struct {
 		sync.Mutex
-		next  map[*file]int
-		state map[*line]*receipt
+		next  map[*changes.File]int
+		state map[*changes.Line]*receipt
 		counts
 	}
 	// all is closed when every line is settled.
@@ -64,15 +65,15 @@ type counts struct {
 	redeliveredAfterLost, highAttempts int
 }
 
-func newLedger(in *input, group string, v *violations) *ledger {
+func newLedger(in *changes.Input, group string, v *violations) *ledger {
 	l := &ledger{in: in, group: group, v: v, all: make(chan struct{})}
-	l.mu.next, l.mu.state = map[*file]int{}, map[*line]*receipt{}
+	l.mu.next, l.mu.state = map[*changes.File]int{}, map[*changes.Line]*receipt{}
 	return l
 }
 
 // received judges one delivered message and returns its line; nil for one that nobody pushed.
-func (l *ledger) received(m *client.Message) *line {
-	e := l.in.find(m.Partition, m.Data)
+func (l *ledger) received(m *client.Message) *changes.Line {
+	e := l.in.Find(m.Partition, m.Data)
 	if e == nil {
 		l.v.add("group %s: partition %q delivered a message that is no line of the input: %.200s", l.group, m.Partition, m.Data)
 		return nil
@@ -80,20 +81,20 @@ func (l *ledger) received(m *client.Message) *line {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.mu.delivered++
-	if !bytes.Equal(m.Data, e.raw) || !bytes.Equal(m.ID, e.id) || m.Offset != uint64(e.at) {
-		l.v.add("group %s: %s line %d came as offset %d, id %q, data %.300s", l.group, e.file.name, e.at, m.Offset, m.ID, m.Data)
+	if !bytes.Equal(m.Data, e.Raw) || !bytes.Equal(m.ID, e.ID) || m.Offset != uint64(e.At) {
+		l.v.add("group %s: %s line %d came as offset %d, id %q, data %.300s", l.group, e.File.Name, e.At, m.Offset, m.ID, m.Data)
 	}
 	if m.Attempt > 1 {
 		l.mu.highAttempts++
 	}
-	next := l.mu.next[e.file]
+	next := l.mu.next[e.File]
 	switch {
-	case e.at == next:
-		l.mu.next[e.file] = next + 1
+	case e.At == next:
+		l.mu.next[e.File] = next + 1
 		l.mu.state[e] = &receipt{}
-	case e.at > next:
-		l.v.add("group %s: %s went on with version %d, want %d: a gap", l.group, e.file.name, e.file.first+e.at,
-			e.file.first+next)
+	case e.At > next:
+		l.v.add("group %s: %s went on with version %d, want %d: a gap", l.group, e.File.Name, e.File.First+e.At,
+			e.File.First+next)
 	default:
 		l.again(m, e)
 	}
@@ -101,23 +102,23 @@ func (l *ledger) received(m *client.Message) *line {
 }
 
 // again judges a redelivery.
-func (l *ledger) again(m *client.Message, e *line) {
+func (l *ledger) again(m *client.Message, e *changes.Line) {
 	l.mu.redelivered++
 	r := l.mu.state[e]
 	switch {
 	case r == nil: // it was skipped before, which is named already
 	case r.acked:
-		l.v.add("group %s: %s version %d was acknowledged and came again (attempt %d)", l.group, e.file.name,
-			e.file.first+e.at, m.Attempt)
+		l.v.add("group %s: %s version %d was acknowledged and came again (attempt %d)", l.group, e.File.Name,
+			e.File.First+e.At, m.Attempt)
 	case r.lost:
 		l.mu.redeliveredAfterLost++
 	case m.Attempt < 2:
-		l.v.add("group %s: %s version %d came again as its first delivery", l.group, e.file.name, e.file.first+e.at)
+		l.v.add("group %s: %s version %d came again as its first delivery", l.group, e.File.Name, e.File.First+e.At)
 	}
 }
 
 // acked notes the answer to an ack. A refused one is no violation: the lease ran out while the node was away.
-func (l *ledger) acked(e *line, ok bool) {
+func (l *ledger) acked(e *changes.Line, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r := l.mu.state[e]
@@ -130,7 +131,7 @@ func (l *ledger) acked(e *line, ok bool) {
 }
 
 // lost notes that acks got no answer.
-func (l *ledger) lost(lines []*line, resend bool) {
+func (l *ledger) lost(lines []*changes.Line, resend bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, e := range lines {
@@ -152,7 +153,7 @@ func (l *ledger) settle(r *receipt, change func()) {
 	if was {
 		return
 	}
-	if l.mu.settled++; l.mu.settled == len(l.in.lines) {
+	if l.mu.settled++; l.mu.settled == len(l.in.Lines) {
 		close(l.all)
 	}
 }
@@ -161,10 +162,10 @@ func (l *ledger) settle(r *receipt, change func()) {
 func (l *ledger) finish() counts {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, e := range l.in.files {
-		if n := l.mu.next[e]; n != len(e.lines) {
-			l.v.add("group %s: %s was read up to version %d, its last is %d", l.group, e.name, e.first+n-1,
-				e.first+len(e.lines)-1)
+	for _, e := range l.in.Files {
+		if n := l.mu.next[e]; n != len(e.Lines) {
+			l.v.add("group %s: %s was read up to version %d, its last is %d", l.group, e.Name, e.First+n-1,
+				e.First+len(e.Lines)-1)
 		}
 	}
 	return l.mu.counts

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"queen/bench/internal/changes"
 	"queen/bench/internal/client"
 )
 
@@ -22,11 +23,11 @@ type producer struct {
 	run  *replay
 	i    int
 	lane *lane
-	own  []*line
+	own  []*changes.Line
 	rng  *rand.Rand
 	most int
 	// took judges the answer to a line; sure says that no earlier sending of it can have reached the node.
-	took func(l *line, p *client.Pushed, sure bool)
+	took func(l *changes.Line, p *client.Pushed, sure bool)
 }
 
 func (p *producer) push(ctx context.Context) error {
@@ -43,11 +44,11 @@ func (p *producer) push(ctx context.Context) error {
 	return ctx.Err()
 }
 
-func (p *producer) batch(ctx context.Context, lines []*line) error {
+func (p *producer) batch(ctx context.Context, lines []*changes.Line) error {
 	c := p.lane.conn
 	c.PushBegin()
 	for _, l := range lines {
-		c.PushItem([]byte(p.run.o.queue), []byte(l.file.name), l.id, l.raw)
+		c.PushItem([]byte(p.run.o.queue), []byte(l.File.Name), l.ID, l.Raw)
 	}
 	for sure := true; ctx.Err() == nil; pause(ctx, 2*time.Millisecond) {
 		a, err := p.lane.call(pushCall, c.PushSend)
@@ -66,7 +67,7 @@ func (p *producer) batch(ctx context.Context, lines []*line) error {
 	return ctx.Err()
 }
 
-func (p *producer) answer(lines []*line, body []byte, sure bool) error {
+func (p *producer) answer(lines []*changes.Line, body []byte, sure bool) error {
 	n := 0
 	err := client.ParsePush(body, func(i int, got client.Pushed) {
 		if n++; i < len(lines) {
@@ -80,18 +81,18 @@ func (p *producer) answer(lines []*line, body []byte, sure bool) error {
 }
 
 // first judges an answer of the first replay and remembers it.
-func (r *replay) first(l *line, p *client.Pushed, sure bool) {
+func (r *replay) first(l *changes.Line, p *client.Pushed, sure bool) {
 	switch status := string(p.Status); {
 	case status == "duplicate" && sure:
-		r.v.add("%s version %d was sent once and is a duplicate", l.file.name, l.file.first+l.at)
+		r.v.add("%s version %d was sent once and is a duplicate", l.File.Name, l.File.First+l.At)
 	case status == "duplicate":
 		r.resentDuplicates.Add(1)
 	case status != "queued":
-		r.v.add("%s version %d was answered %s %s", l.file.name, l.file.first+l.at, status, p.Error)
+		r.v.add("%s version %d was answered %s %s", l.File.Name, l.File.First+l.At, status, p.Error)
 		return
 	}
-	if p.Offset != uint64(l.at) {
-		r.v.add("%s version %d was stored at offset %d, want %d", l.file.name, l.file.first+l.at, p.Offset, l.at)
+	if p.Offset != uint64(l.At) {
+		r.v.add("%s version %d was stored at offset %d, want %d", l.File.Name, l.File.First+l.At, p.Offset, l.At)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -99,13 +100,13 @@ func (r *replay) first(l *line, p *client.Pushed, sure bool) {
 }
 
 // second judges an answer of the second replay: the original's offset and id.
-func (r *replay) second(l *line, p *client.Pushed, _ bool) {
+func (r *replay) second(l *changes.Line, p *client.Pushed, _ bool) {
 	r.mu.Lock()
 	was := r.mu.stored[l]
 	r.mu.Unlock()
 	if string(p.Status) != "duplicate" || p.Offset != was.offset || string(p.ID) != was.id {
-		r.v.add("%s version %d, pushed again, was answered %s at %d as %s, want duplicate at %d as %s", l.file.name,
-			l.file.first+l.at, p.Status, p.Offset, p.ID, was.offset, was.id)
+		r.v.add("%s version %d, pushed again, was answered %s at %d as %s, want duplicate at %d as %s", l.File.Name,
+			l.File.First+l.At, p.Status, p.Offset, p.ID, was.offset, was.id)
 		return
 	}
 	r.duplicates.Add(1)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"queen/bench/internal/changes"
 	"queen/bench/internal/client"
 	"queen/bench/internal/node"
 )
@@ -38,21 +39,21 @@ func TestExtract(t *testing.T) {
 
 // TestLedger shows every kind of broken promise to the judge of deliveries.
 func TestLedger(t *testing.T) {
-	in, err := readInput(filepath.Join("testdata", "extract.ndjson"))
+	in, err := changes.Read(filepath.Join("testdata", "extract.ndjson"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := in.files["go.mod"]
+	f := in.Files["go.mod"]
 	msg := func(at int, attempt uint64) *client.Message {
-		l := f.lines[at]
-		return &client.Message{ID: l.id, Partition: []byte(f.name), PartitionID: []byte("1"), Data: l.raw,
+		l := f.Lines[at]
+		return &client.Message{ID: l.ID, Partition: []byte(f.Name), PartitionID: []byte("1"), Data: l.Raw,
 			Offset: uint64(at), Attempt: attempt}
 	}
 	changed, moved := msg(2, 1), msg(2, 1)
 	changed.Data = []byte(strings.Replace(string(changed.Data), `"n":`, `"n": `, 1))
 	moved.Offset = 3
 	foreign := &client.Message{Partition: []byte("go.mod"), Data: []byte(`{"version":100000}`)}
-	misplaced := &client.Message{Partition: []byte("no such file"), Data: f.lines[2].raw}
+	misplaced := &client.Message{Partition: []byte("no such file"), Data: f.Lines[2].Raw}
 	for name, c := range map[string]struct {
 		before func(l *ledger)
 		then   *client.Message
@@ -61,9 +62,9 @@ func TestLedger(t *testing.T) {
 		"in order":             {nil, msg(2, 1), ""},
 		"again, second time":   {nil, msg(1, 2), ""},
 		"again, as the first":  {nil, msg(1, 1), "came again as its first"},
-		"again, its ack lost":  {func(l *ledger) { l.lost(f.lines[1:2], false) }, msg(1, 1), ""},
-		"again, ack refused":   {func(l *ledger) { l.acked(f.lines[1], false) }, msg(1, 1), "came again as its first"},
-		"again, acknowledged":  {func(l *ledger) { l.acked(f.lines[1], true) }, msg(1, 2), "was acknowledged and came again"},
+		"again, its ack lost":  {func(l *ledger) { l.lost(f.Lines[1:2], false) }, msg(1, 1), ""},
+		"again, ack refused":   {func(l *ledger) { l.acked(f.Lines[1], false) }, msg(1, 1), "came again as its first"},
+		"again, acknowledged":  {func(l *ledger) { l.acked(f.Lines[1], true) }, msg(1, 2), "was acknowledged and came again"},
 		"a gap":                {nil, msg(3, 1), "a gap"},
 		"another payload":      {nil, changed, "came as offset"},
 		"another offset":       {nil, moved, "came as offset"},
@@ -87,11 +88,11 @@ func TestLedger(t *testing.T) {
 
 // TestAnswers shows the judges of pushes what they have to refuse.
 func TestAnswers(t *testing.T) {
-	in, err := readInput(filepath.Join("testdata", "extract.ndjson"))
+	in, err := changes.Read(filepath.Join("testdata", "extract.ndjson"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := in.files["go.mod"].lines[1]
+	l := in.Files["go.mod"].Lines[1]
 	answer := func(status, id string, offset uint64) client.Pushed {
 		return client.Pushed{Status: []byte(status), ID: []byte(id), Offset: offset}
 	}
@@ -111,7 +112,7 @@ func TestAnswers(t *testing.T) {
 		"a duplicate of something else": {queued, other, true, "as b"},
 	} {
 		r := &replay{in: in}
-		r.mu.stored = map[*line]stored{}
+		r.mu.stored = map[*changes.Line]stored{}
 		r.first(l, &c.first, c.sure)
 		r.second(l, &c.second, true)
 		got := strings.Join(r.v.mu.some, "; ")

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"queen/bench/internal/changes"
 	"queen/bench/internal/client"
 	"queen/bench/internal/node"
 	"queen/bench/internal/report"
@@ -33,7 +34,7 @@ type options struct {
 // replay is a run.
 type replay struct {
 	o       options
-	in      *input
+	in      *changes.Input
 	v       violations
 	traffic traffic
 	gate    *gate
@@ -44,7 +45,7 @@ type replay struct {
 
 	mu struct {
 		sync.Mutex
-		stored map[*line]stored
+		stored map[*changes.Line]stored
 	}
 }
 
@@ -83,7 +84,7 @@ func (r *replay) say(format string, args ...any) { fmt.Fprintf(r.o.out, format+"
 
 // run carries out a replay in dir, which must be empty.
 func run(ctx context.Context, o options) (*report.Report, error) {
-	in, err := readInput(o.input)
+	in, err := changes.Read(o.input)
 	if err != nil {
 		return nil, err
 	}
@@ -98,12 +99,12 @@ func run(ctx context.Context, o options) (*report.Report, error) {
 	}
 	r := &replay{o: o, in: in, gate: newGate(o.producers), node: &target{addr: addr}}
 	r.node.mu.Node = n
-	r.mu.stored = map[*line]stored{}
+	r.mu.stored = map[*changes.Line]stored{}
 	defer func() { r.node.Kill() }()
 	ctx, cancel := context.WithTimeout(ctx, o.limit)
 	defer cancel()
 	out := &report.Report{Program: "real", Conditions: fmt.Sprintf(
-		"%d lines of %d files from %s, %d producers, %d workers, %d kills", len(in.lines), len(in.files),
+		"%d lines of %d files from %s, %d producers, %d workers, %d kills", len(in.Lines), len(in.Files),
 		filepath.Base(o.input), o.producers, o.workers, o.kills)}
 	err = r.phases(ctx, out)
 	out.Violations = r.v.list()
@@ -139,8 +140,8 @@ func (r *replay) phases(ctx context.Context, out *report.Report) error {
 		return err
 	}
 	out.Add("second replay, duplicates", float64(r.duplicates.Load()), "msg")
-	if n := r.duplicates.Load(); n != int64(len(r.in.lines)) {
-		r.v.add("the second replay was answered with %d duplicates of %d", n, len(r.in.lines))
+	if n := r.duplicates.Load(); n != int64(len(r.in.Lines)) {
+		r.v.add("the second replay was answered with %d duplicates of %d", n, len(r.in.Lines))
 	}
 	r.say("a new group reads everything")
 	again := newLedger(r.in, "readers", &r.v)
@@ -149,8 +150,8 @@ func (r *replay) phases(ctx context.Context, out *report.Report) error {
 	}
 	c := again.finish()
 	out.Add("new group, messages", float64(c.delivered), "msg")
-	if c.delivered != len(r.in.lines) {
-		r.v.add("the new group received %d messages, want each of %d once", c.delivered, len(r.in.lines))
+	if c.delivered != len(r.in.Lines) {
+		r.v.add("the new group received %d messages, want each of %d once", c.delivered, len(r.in.Lines))
 	}
 	if err := r.nothingLeft(ctx, group); err != nil {
 		return err
@@ -162,9 +163,9 @@ func (r *replay) phases(ctx context.Context, out *report.Report) error {
 }
 
 // produce runs the producers to their end.
-func (r *replay) produce(ctx context.Context, took func(*line, *client.Pushed, bool)) error {
+func (r *replay) produce(ctx context.Context, took func(*changes.Line, *client.Pushed, bool)) error {
 	var all []func(context.Context) error
-	for i, own := range r.in.shares(r.o.producers) {
+	for i, own := range r.in.Shares(r.o.producers) {
 		p := &producer{run: r, i: i, lane: r.traffic.lane(r.node.addr), own: own, most: r.o.pushMost,
 			rng: rand.New(rand.NewPCG(r.o.seed, uint64(i))), took: took}
 		all = append(all, func(ctx context.Context) error { defer r.gate.done(i); return p.push(ctx) })
@@ -219,7 +220,7 @@ func (r *replay) sum(out *report.Report, c counts, kills []kill, took time.Durat
 		r.v.add("%d kills counted, want %d", counted, r.o.kills)
 	}
 	out.Add("kills that count", float64(counted), "")
-	out.Add("lines", float64(len(r.in.lines)), "msg")
+	out.Add("lines", float64(len(r.in.Lines)), "msg")
 	out.Add("replay with kills", took.Seconds(), "s")
 	out.Add("delivered", float64(c.delivered), "msg")
 	out.Add("redelivered", float64(c.redelivered), "msg")

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"queen/bench/internal/changes"
 	"queen/bench/internal/client"
 )
 
@@ -57,7 +58,7 @@ func (w *worker) once(ctx context.Context, path string) (int, error) {
 	if len(d.Messages) == 0 || len(d.Messages) > w.most {
 		w.run.v.add("a pop of at most %d messages was answered with %d", w.most, len(d.Messages))
 	}
-	lines := make([]*line, 0, len(d.Messages))
+	lines := make([]*changes.Line, 0, len(d.Messages))
 	w.lane.conn.AckBegin()
 	for i := range d.Messages {
 		if l := w.ledger.received(&d.Messages[i]); l != nil {
@@ -69,7 +70,7 @@ func (w *worker) once(ctx context.Context, path string) (int, error) {
 }
 
 // ack sends the acks. One that gets no answer is sent again or not, as the coin falls: both are what workers do.
-func (w *worker) ack(ctx context.Context, lines []*line) error {
+func (w *worker) ack(ctx context.Context, lines []*changes.Line) error {
 	for ctx.Err() == nil {
 		a, err := w.lane.call(ackCall, func() (client.Answer, error) { return w.lane.conn.AckSend(w.ledger.group) })
 		switch {
@@ -90,7 +91,7 @@ func (w *worker) ack(ctx context.Context, lines []*line) error {
 	return ctx.Err()
 }
 
-func (w *worker) answer(lines []*line, body []byte) error {
+func (w *worker) answer(lines []*changes.Line, body []byte) error {
 	n := 0
 	err := client.ParseAck(body, func(i int, got client.Acked) {
 		if n++; i < len(lines) {

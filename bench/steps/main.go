@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"queen/bench/internal/node"
+	"queen/bench/internal/report"
+)
+
+// options of a run.
+type options struct {
+	input, binary, dir string
+	kills, workers     int
+	producers          int
+	popMost            int
+	leaseSeconds       int
+	crashes            float64 // share of the steps around which their worker crashes
+	timerEvery         int
+	seed               uint64
+	limit              time.Duration
+	out                io.Writer
+}
+
+func defaults() options {
+	return options{kills: 10, workers: 4, producers: 4, popMost: 20, leaseSeconds: 3, crashes: 0.01, timerEvery: 100,
+		seed: uint64(time.Now().UnixNano()), limit: 30 * time.Minute, out: os.Stdout}
+}
+
+func main() {
+	o := defaults()
+	flag.StringVar(&o.input, "input", "", "NDJSON file to consume")
+	flag.StringVar(&o.binary, "binary", "", "node to run; empty builds it")
+	dir := flag.String("data", "bench/out", "directory below which the data directory is made")
+	flag.IntVar(&o.kills, "kills", o.kills, "kills of the node")
+	flag.IntVar(&o.workers, "workers", o.workers, "workers of the consumer group")
+	flag.Float64Var(&o.crashes, "crashes", o.crashes, "share of the steps around which their worker crashes")
+	flag.Uint64Var(&o.seed, "seed", o.seed, "seed of crashes and delays")
+	flag.DurationVar(&o.limit, "limit", o.limit, "time after which the run is given up")
+	asJSON := flag.Bool("json", false, "print one JSON object")
+	flag.Parse()
+	if *asJSON {
+		o.out = os.Stderr
+	}
+	r, err := process(o, *dir)
+	if err != nil {
+		report.Fail("steps", err)
+	}
+	r.Exit(*asJSON)
+}
+
+func process(o options, dir string) (*report.Report, error) {
+	temp, err := report.TempDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(temp)
+	if o.binary == "" {
+		if o.binary, err = node.Build(filepath.Join(temp, "queen")); err != nil {
+			return nil, fmt.Errorf("build: %w", err)
+		}
+	}
+	o.dir = temp
+	return run(context.Background(), o)
+}
