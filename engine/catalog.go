@@ -146,6 +146,9 @@ type Inspect interface {
 	TopLag(ctx context.Context, c Caller, queue string, limit int) ([]LagRow, error)
 	// Leases lists live leases, oldest expiry first.
 	Leases(ctx context.Context, c Caller, limit int) ([]LeaseRow, error)
+	// Lease finds a live lease on one partition; false when it is over, or another tenant's. First is the
+	// next offset that an ack of it would settle.
+	Lease(ctx context.Context, c Caller, lease string, p format.PartitionID) (LeaseRow, bool, error)
 	// Overview sums up the tenant's queues from the last sweep.
 	Overview(ctx context.Context, c Caller) (Overview, error)
 	// Stats is a snapshot of the node's counters; the caller owns it.

@@ -350,9 +350,7 @@ func (in inspector) Leases(_ context.Context, who Caller, limit int) ([]LeaseRow
 			if !ok {
 				continue
 			}
-			out = append(out, LeaseRow{Lease: l.ID.String(), Queue: part.queueName, Partition: part.name, Group: l.GroupName,
-				Worker: l.Worker, PartitionID: l.Partition, First: l.Next, End: l.End, Attempt: l.Attempt,
-				Expires: nowW + format.Wall(l.Expiry-nowT)})
+			out = append(out, leaseRow(l, &part, nowW+format.Wall(l.Expiry-nowT)))
 		}
 		in.n.state.RUnlock()
 		if len(out) > 4*limit || next == 0 {
@@ -364,6 +362,31 @@ func (in inspector) Leases(_ context.Context, who Caller, limit int) ([]LeaseRow
 		}
 		after = next
 	}
+}
+
+func leaseRow(l *machine.Lease, part *partView, expires format.Wall) LeaseRow {
+	return LeaseRow{Lease: l.ID.String(), Queue: part.queueName, Partition: part.name, Group: l.GroupName,
+		Worker: l.Worker, PartitionID: l.Partition, First: l.Next, End: l.End, Attempt: l.Attempt, Expires: expires}
+}
+
+func (in inspector) Lease(_ context.Context, who Caller, lease string, p format.PartitionID) (LeaseRow, bool, error) {
+	id, ok := format.ParseUUID(lease)
+	if !ok {
+		return LeaseRow{}, false, nil
+	}
+	nowT, nowW := in.n.stamp.now()
+	in.n.state.RLock()
+	defer in.n.state.RUnlock()
+	rows := in.n.state.m.LeaseByID(who.Tenant, id)
+	for i := range rows {
+		if rows[i].Partition != p || rows[i].Expiry <= nowT {
+			continue
+		}
+		if part, ok := in.n.partByIDLocked(who.Tenant, p); ok {
+			return leaseRow(&rows[i], &part, nowW+format.Wall(rows[i].Expiry-nowT)), true, nil
+		}
+	}
+	return LeaseRow{}, false, nil
 }
 
 func (in inspector) Overview(_ context.Context, who Caller) (Overview, error) {

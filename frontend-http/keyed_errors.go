@@ -82,7 +82,11 @@ func (c *call) failKeyed(err error) bool {
 	var keyed *keyedRefusal
 	var txn *refusedTxn
 	var plain *refusal
+	var stream *streamFailure
 	switch {
+	case errors.As(err, &stream):
+		c.failStream(stream)
+		return true
 	case errors.As(err, &txn):
 		c.refuseTxn(txn)
 		return true

@@ -53,10 +53,17 @@ var examples = map[string]example{
 	"POST /api/v1/consumer-groups/:group/queues/:queue/partitions/:partition/seek": {
 		target: "/api/v1/consumer-groups/g/queues/q/partitions/p/seek"},
 	"DELETE /api/v1/consumer-groups/:group/queues/:queue": {target: "/api/v1/consumer-groups/s/queues/unknown"},
-	"GET /api/v1/dlq":             {target: "/api/v1/dlq?queue=q&limit=100&offset=0"},
-	"DELETE /api/v1/dlq":          {target: "/api/v1/dlq?queue=unknown"},
-	"POST /api/v1/dlq/:id/replay": {target: "/api/v1/dlq/%D/replay"},
-	"GET /api/v1/messages":        {target: "/api/v1/messages?queue=q"},
+	"GET /api/v1/dlq":                                {target: "/api/v1/dlq?queue=q&limit=100&offset=0"},
+	"DELETE /api/v1/dlq":                             {target: "/api/v1/dlq?queue=unknown"},
+	"POST /api/v1/dlq/:id/replay":                    {target: "/api/v1/dlq/%D/replay"},
+	"GET /api/v1/messages":                           {target: "/api/v1/messages?queue=q"},
+	"POST /streams/v1/queries":                       {body: `{"name":"s","source_queue":"q","config_hash":"h"}`},
+	"POST /streams/v1/state/get":                     {body: `{"query_id":"none","partition_id":"%P","keys":[]}`},
+	"POST /streams/v1/cycle":                         {body: `{"query_id":"none","partition_id":"%P","ack":null}`},
+	"POST /api/v1/traces":                            {body: `{"transactionId":"first","partitionId":"%P","data":{},"traceNames":"n"}`},
+	"GET /api/v1/traces/names":                       {},
+	"GET /api/v1/traces/by-name/*traceName":          {target: "/api/v1/traces/by-name/n"},
+	"GET /api/v1/traces/:partitionId/:transactionId": {target: "/api/v1/traces/%P/first"},
 	"POST /api/v1/transaction": {body: `{"operations":[{"type":"push","queue":"t","payload":1}],` +
 		`"kv":[{"op":"put","ns":"n","key":"t","value":1,"forever":true}]}`},
 	"POST /api/v1/kv": {body: `{"operations":[{"op":"put","ns":"n","key":"k","value":{"a":1},"ttlSeconds":60},` +

@@ -62,6 +62,30 @@ var keyedShapes = map[string]string{
 	"TimerRow": "timerKey:string partition:string deliverAt:string txn:string|null messageId:string|null attempts:int " +
 		"lastError:string|null claimed:bool cron?:string tz?:string|null catchUp?:string fires?:int",
 
+	"StreamQuery": "name:string source_queue:string sink_queue?:string config_hash:string reset?:bool",
+	"StreamRegistered": "success:bool query_id?:string name?:string config_hash?:string fresh?:bool reset?:bool " +
+		"error?:string",
+	"StreamStateGet": "query_id:string partition_id:string keys?:[string] key_prefix?:string ripe_at_or_before?:num|null",
+	"StreamState":    "success:bool rows:[StreamRow]",
+	"StreamRow":      "key:string value?:any updated_at:string|null",
+	"StreamCycle": "query_id:string partition_id:string consumer_group?:string state_ops?:[StreamStateOp] " +
+		"push_items?:[PushItem] ack?:any release_lease?:bool",
+	"StreamStateOp": "type:string key:string value?:any",
+	"StreamCycled": "success:bool query_id?:string partition_id?:string queueName?:string state_ops_applied?:int " +
+		"push_results?:[StreamPushed] ack_result?:any error?:string",
+	"StreamPushed": "queue:string partition:string status:string baseOffset:int",
+
+	"Trace": "transactionId:string partitionId:string consumerGroup?:string|null traceNames?:any eventType?:string " +
+		"workerId?:string|null data:any",
+	"TraceMade": "success:bool traceId:string",
+	"Traces":    "traces:[TraceRow]",
+	"TraceRow": "id:string event_type:string data?:any consumer_group:string|null worker_id:string|null created_at:string " +
+		"trace_names:[string] transaction_id?:string partition_id?:string queue_name?:string|null " +
+		"partition_name?:string|null message_payload?:any",
+	"TracesByName": "traces:[TraceRow] total:int pagination:Pagination",
+	"TraceNames":   "trace_names:[TraceName] total:int pagination:Pagination",
+	"TraceName":    "trace_name:string trace_count:int message_count:int last_seen:string",
+
 	"TransactionError": "error:string code?:string transactionId?:string success?:bool reason?:string results?:[any]",
 	"KeyedError":       "error:string reason:string detail:string",
 }

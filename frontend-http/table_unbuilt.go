@@ -17,12 +17,6 @@ func unbuiltRoutes() []*route {
 		"DELETE", "/api/v1/ephemeral/queue/:queue")
 	add(common, readOnly, "Ephemeral queues: read.", "GET", "/api/v1/ephemeral/queues",
 		"GET", "/api/v1/ephemeral/queues/:queue/depth")
-	add(common, readWrite, "Streams.", "POST", "/streams/v1/queries", "POST", "/streams/v1/cycle")
-	add(common, readOnly, "Streams: state.", "POST", "/streams/v1/state/get")
-	add(common, readWrite, "Traces: record.", "POST", "/api/v1/traces")
-	add(operator, readOnly, "Traces: read.", "GET", "/api/v1/traces/names", "GET", "/api/v1/traces/by-name/*traceName")
-	rows = append(rows, &route{Method: "GET", Path: "/api/v1/traces/:partitionId/:transactionId", Access: readOnly,
-		Mark: operator, Summary: "Traces: of one message.", Status: 501, split: address("")})
 	add(operator, readOnly, "Status and analytics.", "GET", "/api/v1/status", "GET", "/api/v1/status/queues",
 		"GET", "/api/v1/status/queues/:queue", "GET", "/api/v1/status/analytics",
 		"GET", "/api/v1/analytics/queue-lag", "GET", "/api/v1/analytics/queue-ops",

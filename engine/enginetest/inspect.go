@@ -2,6 +2,7 @@ package enginetest
 
 import (
 	"context"
+	"math"
 	"slices"
 
 	"queen/engine"
@@ -207,6 +208,16 @@ func (m *modelInspect) Leases(_ context.Context, c engine.Caller, limit int) (ro
 		return nil
 	})
 	return rows[:min(max(limit, 0), len(rows))], err
+}
+
+func (m *modelInspect) Lease(ctx context.Context, c engine.Caller, lease string, p format.PartitionID) (engine.LeaseRow, bool, error) {
+	rows, err := m.Leases(ctx, c, math.MaxInt)
+	for _, r := range rows {
+		if r.Lease == lease && r.PartitionID == p {
+			return r, true, err
+		}
+	}
+	return engine.LeaseRow{}, false, err
 }
 
 func (m *modelInspect) Overview(_ context.Context, c engine.Caller) (o engine.Overview, err error) {
