@@ -260,6 +260,23 @@ func (a answer) len(path ...any) int {
 	return len(l)
 }
 
+// lacks wants the last step of a path to lead nowhere.
+func (a answer) lacks(path ...any) answer {
+	a.t.Helper()
+	last := path[len(path)-1]
+	switch v := a.at(path[:len(path)-1]...).(type) {
+	case map[string]any:
+		if got, ok := v[last.(string)]; ok {
+			a.t.Fatalf("%v is %v: %s", path, got, cut(a.body))
+		}
+	case []any:
+		if last.(int) < len(v) {
+			a.t.Fatalf("%v is %v: %s", path, v[last.(int)], cut(a.body))
+		}
+	}
+	return a
+}
+
 // push1 pushes one message.
 func (n *node) push1(queue, partition, id, payload string) answer {
 	n.t.Helper()
