@@ -13,7 +13,7 @@ func fileGoldens() []golden {
 	segment := &SegmentHead{BulkBit | 7, 0x1122334455667788, goldenTenant, 256 << 20, 3}
 	beacon := &Beacon{9, goldenTenant, 3, true, 7, 0x1122334455667788, 8192, 2, 0x99aabbccddeeff00, []BeaconGroup{{1, 1, 70, 71}}}
 	runHead := &RunHead{RunIDs, 1, 9, 3, 4}
-	runTail := &RunTrailer{200, 2, 1, goldenWall, goldenWall + 5}
+	runTail := &RunTrailer{200, 2, 1, goldenWall, goldenWall + 5, 0x9a}
 	checkpoint := &CheckpointHead{CheckpointDelta, 1, 9, 8, 300, 70_000, 5, goldenWall, goldenTenant, 1, 2, goldenSum}
 	return append([]golden{
 		blockGolden("segment_head", segment, segment, func(b []byte) (any, error) { v, err := ParseSegmentHead(b); return &v, err },
@@ -26,7 +26,7 @@ func fileGoldens() []golden {
 		blockGolden("run_trailer", runTail, runTail, func(b []byte) (any, error) {
 			v, err := ParseRunTrailer(b, 5*BlockSize)
 			return &v, err
-		}, "8 magic\n1 version\n1 minimum reader\n6 zero\n8 rows\n4 blocks\n4 fence blocks\n8 lowest W\n8 highest W"),
+		}, "8 magic\n1 version\n1 minimum reader\n6 zero\n8 rows\n4 blocks\n4 fence blocks\n8 lowest W\n8 highest W\n4 content"),
 		blockGolden("checkpoint_head", checkpoint, checkpoint, func(b []byte) (any, error) {
 			v, err := ParseCheckpointHead(b)
 			return &v, err

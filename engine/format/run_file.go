@@ -49,6 +49,9 @@ type RunTrailer struct {
 	Blocks, FenceBlocks uint32
 	// Low and High bound the rows' times.
 	Low, High Wall
+	// Content is a checksum over the checksums of the row or id blocks: files of one name and length that
+	// differ in it are not the same file.
+	Content uint32
 }
 
 // Encode writes block 0 into the first BlockSize bytes of dst.
@@ -92,6 +95,7 @@ func (t *RunTrailer) Encode(dst []byte) {
 	le.PutUint32(b[28:], t.FenceBlocks)
 	le.PutUint64(b[32:], uint64(t.Low))
 	le.PutUint64(b[40:], uint64(t.High))
+	le.PutUint32(b[48:], t.Content)
 	sealBlock(b)
 }
 
@@ -104,8 +108,9 @@ func ParseRunTrailer(b []byte, size int64) (t RunTrailer, err error) {
 	t = RunTrailer{
 		Rows: le.Uint64(b[16:]), Blocks: le.Uint32(b[24:]), FenceBlocks: le.Uint32(b[28:]),
 		Low: Wall(le.Uint64(b[32:])), High: Wall(le.Uint64(b[40:])),
+		Content: le.Uint32(b[48:]),
 	}
-	if !isZero(b[10:16]) || !isZero(b[48:BlockSize-4]) {
+	if !isZero(b[10:16]) || !isZero(b[52:BlockSize-4]) {
 		return t, errorf("run trailer", 10, "reserved bytes are not zero")
 	}
 	if want := (2 + int64(t.Blocks) + int64(t.FenceBlocks)) * BlockSize; size != want ||

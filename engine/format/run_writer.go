@@ -65,6 +65,7 @@ func (w *RunWriter) flush() []byte {
 		w.ids.Reset()
 	}
 	w.tail.Blocks++
+	w.tail.Content = fenceSum(w.tail.Content, w.block[:4])
 	return w.block[:]
 }
 

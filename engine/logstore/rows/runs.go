@@ -146,7 +146,7 @@ func (x *Runs) sums(runs []*run) error {
 			continue
 		}
 		i := slices.IndexFunc(x.opts.Files, func(f format.ManifestFile) bool {
-			return f.First == uint64(r.first) && f.Last == uint64(r.last) && f.Size == uint64(r.file.Size)
+			return f.First == uint64(r.first) && f.Number == r.listed() && f.Size == uint64(r.file.Size)
 		})
 		if i >= 0 {
 			r.sum = x.opts.Files[i].Sum
@@ -159,6 +159,10 @@ func (x *Runs) sums(runs []*run) error {
 	}
 	return nil
 }
+
+// listed is the number under which a manifest lists the run. A run that is replaced keeps its name, so the
+// checksum of its content is part of it.
+func (r *run) listed() uint64 { return uint64(r.file.Trailer.Content)<<32 | uint64(r.last) }
 
 // gaps is what is lost: the segments of Closed that no run covers, or without that list the ranges of
 // damaged runs that no other run covers.
@@ -285,7 +289,7 @@ func (x *Runs) Files() (files []format.ManifestFile) {
 	for _, r := range l.runs {
 		if r.first < r.last {
 			files = append(files, format.ManifestFile{
-				Kind: format.FileRowRun, Number: uint64(r.last), First: uint64(r.first), Last: uint64(r.last),
+				Kind: format.FileRowRun, Number: r.listed(), First: uint64(r.first), Last: uint64(r.last),
 				Size: uint64(r.file.Size), Sum: r.sum,
 			})
 		}
