@@ -37,6 +37,7 @@ type files struct {
 	n     *Node
 	store *keyed.Store // nil when keyed rows have no home on disk
 	nudge chan struct{}
+	asked chan chan struct{} // closed once what is due was done
 	quit  chan struct{}
 	done  sync.WaitGroup
 
@@ -50,6 +51,9 @@ type files struct {
 		base   bool            // the next checkpoint has to be a base
 		orphan bool            // the rows since the newest checkpoint are in no delta
 		due    bool            // the next Mark makes a checkpoint whatever its distance
+
+		passing bool       // the mover is at work
+		passed  *relocated // what it found, until that is done
 	}
 
 	// Owned by the apply goroutine.
@@ -67,10 +71,10 @@ type files struct {
 	digests   keyed.Digests         // of the newest flush of keyed rows
 	paced     int                   // bytes since the last pause
 	giveAway  map[uint32]bool       // segments that are being reclaimed
-	recounted map[uint32]int64      // when a live segment's rows were last counted, mono
 	reclaimed int64                 // mono reading of the last pass
 	idRuns    []format.ManifestFile // of the newest checkpoint
 	started   bool
+	mover     *mover // its pass runs in a goroutine of its own
 }
 
 // checkpointJob is the state at a Mark, frozen.
@@ -86,11 +90,13 @@ type checkpointJob struct {
 }
 
 func newFiles(n *Node) *files {
-	f := &files{n: n, nudge: make(chan struct{}, 1), quit: make(chan struct{}), since: n.cfg.Clock.Mono()}
+	f := &files{n: n, nudge: make(chan struct{}, 1), asked: make(chan chan struct{}), quit: make(chan struct{}),
+		since: n.cfg.Clock.Mono()}
 	f.mu.chunks = map[uint32][]sidecar.Chunk{}
 	f.mu.stored = map[uint32]map[format.QueueID]*sidecar.Queue{}
 	f.mu.closed = map[uint32]bool{}
-	f.giveAway, f.recounted = map[uint32]bool{}, map[uint32]int64{}
+	f.giveAway = map[uint32]bool{}
+	f.mover = newMover(n, f.quit)
 	return f
 }
 
@@ -108,6 +114,7 @@ func (f *files) group() *format.ManifestGroup {
 
 func (f *files) start() {
 	f.started = true
+	f.mover.nextBulk = f.firstBulk()
 	f.n.ids.start()
 	f.done.Add(1)
 	go f.run()
@@ -123,24 +130,54 @@ func (f *files) poke() {
 // run writes what was frozen and keeps the segments' indexes.
 func (f *files) run() {
 	defer f.done.Done()
+	var asked []chan struct{}
 	for {
 		select {
 		case <-f.quit:
 			return
 		case <-f.nudge:
+		case done := <-f.asked:
+			asked = append(asked, done)
 		}
 		if err := f.turn(); err != nil && !f.n.closing() {
 			f.n.cfg.Fatal(err)
 			return
 		}
+		if f.isIdle() {
+			for _, done := range asked {
+				close(done)
+			}
+			asked = nil
+		}
+	}
+}
+
+// isIdle says that no pass is under way and none waits to be made true.
+func (f *files) isIdle() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return !f.mu.passing && f.mu.passed == nil
+}
+
+// settle returns once what was due when it was called has been done: index-close, reclaim, relocation.
+func (f *files) settle() {
+	done := make(chan struct{})
+	select {
+	case f.asked <- done:
+	case <-f.quit:
+		return
+	}
+	select {
+	case <-done:
+	case <-f.quit:
 	}
 }
 
 // turn does everything that is due. A full disk postpones; any other error ends the node.
 func (f *files) turn() error {
-	for _, step := range []func() error{f.writeJob, f.closeSegments, f.reclaim} {
+	for _, step := range []func() error{f.writeJob, f.closeSegments, f.finishPass, f.startPass} {
 		err := step()
-		if errors.Is(err, vfs.ErrNoSpace) || errors.Is(err, keyed.ErrNoSpace) {
+		if isNoSpace(err) {
 			f.n.event("checkpoint postponed", err)
 			continue
 		}
@@ -149,6 +186,11 @@ func (f *files) turn() error {
 		}
 	}
 	return nil
+}
+
+// isNoSpace says that an error is a full disk: what failed is done later.
+func isNoSpace(err error) bool {
+	return errors.Is(err, vfs.ErrNoSpace) || errors.Is(err, keyed.ErrNoSpace)
 }
 
 // stop ends the background work and writes a last checkpoint. Callers may still commit; nothing but

@@ -155,15 +155,17 @@ func (f *files) sidecarOf(s *logstore.SegmentInfo) sidecar.Sidecar {
 	return side
 }
 
-// manifestSegments is the log as the manifest lists it: sealed segments, and which of them are closed.
+// manifestSegments is the log as the manifest lists it: sealed segments, and which of them are closed; then
+// bulk segments, which come complete.
 func (f *files) manifestSegments() (list []format.ManifestSegment) {
-	for _, s := range f.n.seq.Log().Segments() {
+	log := f.n.seq.Log()
+	for _, s := range append(log.Segments(), log.Bulks()...) {
+		id := format.SegmentID(s.Segment)
 		if !s.Sealed || f.giveAway[s.Segment] {
 			continue
 		}
-		m := format.ManifestSegment{Segment: format.SegmentID(s.Segment), State: format.SegmentSealed,
-			End: uint64(s.Used), Checksum: s.Checksum}
-		if f.isClosed(s.Segment) {
+		m := format.ManifestSegment{Segment: id, State: format.SegmentSealed, End: uint64(s.Used), Checksum: s.Checksum}
+		if id.IsBulk() || f.isClosed(s.Segment) {
 			m.State = format.SegmentClosed
 		}
 		for i := range s.Groups {
@@ -173,83 +175,6 @@ func (f *files) manifestSegments() (list []format.ManifestSegment) {
 		list = append(list, m)
 	}
 	return list
-}
-
-// openRuns opens the row index files. What the manifest calls closed and no good file covers is lost.
-func (r *restorer) openRuns() error {
-	o := rows.Options{FS: r.n.cfg.FS, Dir: r.n.cfg.Dir, Files: r.f.manifest.RowRuns, Closed: []uint32{}}
-	for i := range r.f.manifest.Segments {
-		if s := &r.f.manifest.Segments[i]; s.State == format.SegmentClosed {
-			o.Closed = append(o.Closed, uint32(s.Segment))
-		}
-	}
-	var err error
-	r.f.runs, err = rows.Open(o)
-	return err
-}
-
-// remakeRuns makes lost index files again from the log.
-func (r *restorer) remakeRuns() error {
-	lost := r.f.runs.Lost()
-	var holes []rows.Gap // below what was closed, and nobody recorded that they were
-	for _, s := range r.n.seq.Log().Segments() {
-		switch {
-		case !r.f.runs.Holds(s.Segment):
-			holes = append(holes, rows.Gap{First: s.Segment, Last: s.Segment, Err: errors.New("its file is gone")})
-		default:
-			lost, holes = append(lost, holes...), nil
-		}
-	}
-	for _, gap := range lost {
-		if r.f.runs.Holds(gap.First) {
-			continue // made again with the one before
-		}
-		r.n.event("row index lost, made again from the log", fmt.Errorf("segments %d to %d: %w", gap.First, gap.Last, gap.Err))
-		if err := r.remakeRun(gap); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (r *restorer) remakeRun(gap rows.Gap) error {
-	b, err := r.f.runs.Rebuild(gap.First, gap.Last)
-	if err != nil {
-		return err
-	}
-	defer b.Abort()
-	for _, s := range r.n.seq.Log().Segments() {
-		if s.Segment < gap.First || s.Segment > gap.Last {
-			continue
-		}
-		batch, err := r.rowsOf(&s)
-		if err != nil {
-			return err
-		}
-		if err := b.Add(batch); err != nil {
-			return err
-		}
-	}
-	return b.Finish()
-}
-
-// rowsOf reads the rows of one closed segment off its entries and their outcomes.
-func (r *restorer) rowsOf(s *logstore.SegmentInfo) ([]rows.Row, error) {
-	var batch []rows.Row
-	for i := range s.Groups {
-		g := &s.Groups[i]
-		if g.Group != r.n.seq.Group() || g.First() == 0 {
-			continue
-		}
-		w := logWalk{r: r, to: g.Last(), rowsFrom: g.First(), idsFrom: ^format.Index(0), runsFrom: ^format.Index(0), emit: func(row rows.Row) {
-			batch = append(batch, row)
-		}}
-		if err := w.walk(g.First()); err != nil {
-			return nil, err
-		}
-		w.numberHeld(batch)
-	}
-	return batch, nil
 }
 
 // sidecars finds which closed segments have theirs. A lost one is made again: where the log still

@@ -237,6 +237,7 @@ func (r *rig) expire() {
 		for i := range 6 {
 			r.mustPush("p0", fmt.Sprintf("late %d.%d", life, i))
 			r.tick(3 * time.Second)
+			r.node.SettleFiles()
 		}
 		r.close()
 		r.open()

@@ -349,16 +349,21 @@ func (r *restorer) firstLost(damaged []error) uint64 {
 	return 0
 }
 
-// logBegins is the first entry that the log still holds.
-func (r *restorer) logBegins() format.Index {
+// logBegins is the first entry from which on the log holds all.
+func (r *restorer) logBegins() (first format.Index) {
+	before := uint32(0)
 	for _, s := range r.n.seq.Log().Segments() {
+		if s.Segment != before+1 {
+			first = 0 // what lay between was reclaimed
+		}
+		before = s.Segment
 		for i := range s.Groups {
-			if g := &s.Groups[i]; g.Group == r.n.seq.Group() && g.First() != 0 {
-				return g.First()
+			if g := &s.Groups[i]; g.Group == r.n.seq.Group() && first == 0 {
+				first = g.First()
 			}
 		}
 	}
-	return 0
+	return first
 }
 
 // lostIDs reports that some id run that a manifest lists can not be used.

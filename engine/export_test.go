@@ -1,6 +1,9 @@
 package engine
 
-import "queen/engine/format"
+import (
+	"queen/engine/format"
+	"queen/engine/logstore"
+)
 
 // MarkState ends the chunk and returns what a replica would compare: number, chain hash and state
 // digest of the Mark.
@@ -11,6 +14,14 @@ func (n *Node) MarkState() format.ManifestMark {
 
 // Idle waits until the files' goroutine has nothing left to do: the test stops it and does its turns.
 func (n *Node) FilesTurn() error { return n.files.turn() }
+
+// SettleFiles waits until the files' goroutine and a pass of the mover have done what is due.
+func (n *Node) SettleFiles() { n.files.settle() }
+
+// LogSegments are the segments of the commit stream and the bulk segments, as the store describes them.
+func (n *Node) LogSegments() (log, bulks []logstore.SegmentInfo) {
+	return n.seq.Log().Segments(), n.seq.Log().Bulks()
+}
 
 // Positions are the checkpoints that the manifest names, newest first.
 func (n *Node) Positions() []format.ManifestCheckpoint { return n.files.group().Checkpoints }

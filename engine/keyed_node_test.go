@@ -5,6 +5,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -99,19 +100,28 @@ func TestDeadLettersOutliveCheckpoints(t *testing.T) {
 	r.close()
 }
 
-// TestDeadLetterPinsItsSegment: retention takes the message from readers, not from the dead letter.
-func TestDeadLetterPinsItsSegment(t *testing.T) {
+// TestDeadLetterKeepsItsMessage: retention takes the message from readers, not from the dead letter; it
+// moves out of its segment, which goes.
+func TestDeadLetterKeepsItsMessage(t *testing.T) {
 	r, _ := withKeyed(t)
 	r.open()
 	r.file("kept")
+	before, err := r.node.Catalog().DeadLetters(t.Context(), someone, engine.DeadLetterFilter{Queue: "q"})
+	if err != nil || len(before) != 1 {
+		t.Fatal(before, err)
+	}
 	r.close()
 	r.expire()
 	r.open()
-	if got := r.reasons(); len(got) != 1 || got[0] != "kept" {
-		t.Fatalf("dead letters %q", got)
+	after, err := r.node.Catalog().DeadLetters(t.Context(), someone, engine.DeadLetterFilter{Queue: "q"})
+	if err != nil || !reflect.DeepEqual(after, before) {
+		t.Fatalf("dead letters %+v, before %+v: %v", after, before, err)
 	}
-	if first := r.node.FirstSegment(); first != 1 {
-		t.Fatalf("the log begins with segment %d, the dead letter's message lies in 1", first)
+	if first := r.node.FirstSegment(); first == 1 {
+		t.Fatal("the segment in which the message was born is still there")
+	}
+	if _, bulks := r.node.LogSegments(); len(bulks) != 1 {
+		t.Fatalf("%d bulk segments", len(bulks))
 	}
 	r.close()
 }

@@ -135,11 +135,14 @@ func (w *logWalk) entry(v *logstore.View) error {
 		return fmt.Errorf("engine: entry %d: %w", v.Index, err)
 	}
 	mark := w.markAt(v, &e)
-	if w.emit != nil {
-		return w.stored(v, &e)
+	if v.Outcome == nil && w.emit != nil && isMark(&e) {
+		return nil
 	}
 	if v.Outcome == nil && mark == nil {
 		return fmt.Errorf("engine: entry %d lies below a checkpoint and its outcome is not in the log", v.Index)
+	}
+	if w.emit != nil {
+		return w.stored(v, &e)
 	}
 	w.hash.add(v.Index, v.Term, v.Type, &e, v.Outcome, 0, mark != nil)
 	if err := w.stored(v, &e); err != nil {
@@ -165,6 +168,11 @@ func (w *logWalk) markAt(v *logstore.View, e *format.Entry) *format.ManifestMark
 		return nil
 	}
 	return &format.ManifestMark{Number: c.Number, Index: v.Index, W: e.Header.W}
+}
+
+func isMark(e *format.Entry) bool {
+	r := e.Reader()
+	return r.Next() && r.Kind() == format.KindMark
 }
 
 // stored takes the frames that the entry stored: their rows and their ids.

@@ -5,12 +5,10 @@ import (
 	"fmt"
 	iofs "io/fs"
 	"path"
-	"time"
+	"slices"
 
 	"queen/engine/format"
 	"queen/engine/invariants"
-	"queen/engine/logstore"
-	"queen/engine/logstore/rows"
 	"queen/sidecar"
 )
 
@@ -24,43 +22,6 @@ var (
 type floorKeeper interface {
 	// SaveFloor says durably that no entry at or below i is needed for replay.
 	SaveFloor(i format.Index) error
-}
-
-// recountEvery is how often a live segment's rows are counted against the state at most.
-const recountEvery = time.Minute
-
-// reclaim gives away segments in which nothing is retained, in the order that the design asserts: dead
-// by state, the floor past it, the older checkpoint less eight marks past it, the id runs up to there
-// durable. The oldest go first and none is passed over: a segment holds outcomes of the one before.
-func (f *files) reclaim() error {
-	now := f.n.cfg.Clock.Mono()
-	if !f.mayReclaim(now) {
-		return nil
-	}
-	floor, err := f.raiseFloor()
-	if err != nil || floor == 0 {
-		return err
-	}
-	segments := f.n.seq.Log().Segments()
-	var dead []uint32
-	for i := range segments {
-		s := &segments[i]
-		if !s.Sealed || i == len(segments)-1 || !f.isClosed(s.Segment) || lastOf(s, f.n.seq.Group()) > floor {
-			break
-		}
-		gone, err := f.isDead(s, now)
-		if err != nil {
-			return err
-		}
-		if !gone {
-			break
-		}
-		dead = append(dead, s.Segment)
-	}
-	if len(dead) == 0 {
-		return nil
-	}
-	return f.giveUp(dead)
 }
 
 // mayReclaim spaces passes.
@@ -100,58 +61,10 @@ func (f *files) raiseFloor() (format.Index, error) {
 	return floor, nil
 }
 
-// isDead reports that no frame of a segment is retained and no dead letter points into it. The sidecar
-// answers for what time retention took; only then, or now and then because of trims, rows are counted.
-func (f *files) isDead(s *logstore.SegmentInfo, now int64) (bool, error) {
-	side, err := f.readSidecar(s)
-	if err != nil {
-		return false, err
-	}
-	if f.retains(&side) {
-		if last, ok := f.recounted[s.Segment]; ok && now-last < recountEvery.Microseconds() {
-			return false, nil
-		}
-		f.recounted[s.Segment] = now
-	}
-	err = f.runs.Walk(format.SegmentID(s.Segment), func(row *rows.Row) error {
-		if f.isLive(row) {
-			return errLive
-		}
-		return nil
-	})
-	if errors.Is(err, errLive) {
-		return false, nil
-	}
-	return err == nil, err
-}
-
-var errLive = errors.New("a frame is retained")
-
-// retains reports that time retention left something of the segment, as far as queues tell.
-func (f *files) retains(side *sidecar.Sidecar) bool {
-	f.n.state.RLock()
-	defer f.n.state.RUnlock()
-	for _, q := range side.Queues {
-		if v, ok := f.n.state.m.QueueByID(q.Queue); ok && q.NewestW >= v.Cutoff {
-			return true
-		}
-	}
-	return false
-}
-
-// isLive judges one frame by the state: not trimmed, not before the cutoff, or pinned.
-func (f *files) isLive(row *rows.Row) bool {
-	f.n.state.RLock()
-	defer f.n.state.RUnlock()
-	m := f.n.state.m
-	if start, cutoff, ok := m.Retained(row.Partition); ok && row.End() > start && row.W >= cutoff {
-		return true
-	}
-	return len(m.DeadLettersAt(row.Partition, row.Base, row.End(), 1)) > 0
-}
-
-// giveUp lets go of segments: both manifest files stop listing them, then the log, then what was
-// derived of them.
+// giveUp lets go of segments of either kind, in the order that the design asserts: no frame in them is
+// needed by the state, or rows lead to a copy; the floor is past them, with the older checkpoint less
+// eight marks and the id runs up to there (raiseFloor). Both manifest files stop listing them, then the log
+// does, then what was derived of them goes.
 func (f *files) giveUp(dead []uint32) error {
 	for _, s := range dead {
 		f.giveAway[s] = true
@@ -162,16 +75,17 @@ func (f *files) giveUp(dead []uint32) error {
 		}
 	}
 	invariants.Failpoint(failReclaimListed)
-	if err := f.n.seq.Log().Reclaim(dead...); err != nil {
+	there := f.liveSegments()
+	left := slices.DeleteFunc(slices.Clone(dead), func(s uint32) bool { return !there(format.SegmentID(s)) })
+	if err := f.n.seq.Log().Reclaim(left...); err != nil { // all of them, unless a full disk stopped it half way
 		return err
 	}
 	invariants.Failpoint(failReclaimLog)
-	f.n.cfg.Log.Info("segments reclaimed", "first", dead[0], "last", dead[len(dead)-1])
+	f.n.cfg.Log.Info("segments reclaimed", "count", len(dead))
 	f.mu.Lock()
 	for _, s := range dead {
 		delete(f.mu.closed, s)
 		delete(f.giveAway, s)
-		delete(f.recounted, s)
 	}
 	f.mu.Unlock()
 	for _, s := range dead {
@@ -183,11 +97,9 @@ func (f *files) giveUp(dead []uint32) error {
 	return f.forget()
 }
 
-// forget removes index files that lead to no segment any more.
+// forget removes index files that lead to no segment any more. Those of segments in which frames were born
+// that have moved are needed as long as the copies.
 func (f *files) forget() error {
-	live := map[format.SegmentID]bool{}
-	for _, s := range f.n.seq.Log().Segments() {
-		live[format.SegmentID(s.Segment)] = true
-	}
-	return f.runs.Forget(func(s format.SegmentID) bool { return live[s] })
+	there, origins := f.liveSegments(), f.origins()
+	return f.runs.Forget(func(s format.SegmentID) bool { return there(s) || origins[s] })
 }

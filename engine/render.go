@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 
 	"queen/engine/format"
@@ -18,7 +19,7 @@ type frameReader struct {
 // walk calls fn for every stored message of the row's frame with an offset of [from, to), in order,
 // until fn returns false. Record's slices alias fresh memory that nobody changes.
 func (f *frameReader) walk(r *rows.Row, from, to format.Offset, fn func(rec *Record) bool) error {
-	raw, index, err := f.n.seq.Log().ReadIndexed(logstore.EntryPos{Segment: r.Segment, Pos: r.Pos}, r.Off, r.Len, nil)
+	raw, index, err := f.n.readRow(r, r.Len, nil)
 	if err != nil {
 		return fmt.Errorf("engine: read frame of partition %s at offset %d: %w", r.Partition, r.Base, err)
 	}
@@ -68,13 +69,33 @@ func (f *frameReader) record(rec *Record, r *rows.Row, place format.Place, offse
 	}
 }
 
+// readRow appends the first size bytes of the row's frame to dst, and tells the index of its entry. A frame
+// that moved between the look-up and the read is looked up again: rows lead to the copy before what it was
+// copied from goes. The row then says where it is.
+func (n *Node) readRow(r *rows.Row, size uint32, dst []byte) ([]byte, format.Index, error) {
+	for tries := 0; ; tries++ {
+		b, index, err := n.seq.Log().ReadIndexed(logstore.EntryPos{Segment: r.Segment, Pos: r.Pos}, r.Off, size, dst)
+		if !errors.Is(err, logstore.ErrReclaimed) || tries == maxOvertaken {
+			return b, index, err
+		}
+		row, ok, lookup := n.rows.Again(r)
+		if lookup != nil || !ok || row.Segment == r.Segment {
+			return b, index, errors.Join(err, lookup)
+		}
+		r.Segment, r.Pos, r.Off = row.Segment, row.Pos, row.Off
+	}
+}
+
+// maxOvertaken bounds how often one read is overtaken by a relocation: each takes a pass.
+const maxOvertaken = 8
+
 // place finds where the row's frame stands in the log: rows from files leave it to the record.
 func (n *Node) place(r *rows.Row) (format.Place, error) {
 	if r.Index != 0 {
 		return format.Place{Index: r.Index, Ordinal: r.First}, nil
 	}
 	var buf [format.FrameHeadSize]byte
-	b, index, err := n.seq.Log().ReadIndexed(logstore.EntryPos{Segment: r.Segment, Pos: r.Pos}, r.Off, uint32(len(buf)), buf[:0])
+	b, index, err := n.readRow(r, uint32(len(buf)), buf[:0])
 	if err != nil {
 		return format.Place{}, fmt.Errorf("engine: place of partition %s, offset %d: %w", r.Partition, r.Base, err)
 	}

@@ -13,7 +13,6 @@ import (
 	"queen/engine/format"
 	"queen/engine/keyed"
 	"queen/engine/logstore"
-	"queen/engine/logstore/rows"
 	"queen/engine/machine"
 	"queen/engine/vfs"
 )
@@ -35,13 +34,8 @@ func openLog(cfg Config) (*logstore.Store, error) {
 }
 
 // knownOfLog fills in what a manifest proves. A segment counts as closed for the log only when nothing
-// will ask for its entries: its index is whole and the floor is past it.
+// will ask for its entries by their indexes: the floor is past it.
 func knownOfLog(cfg Config, m *format.Manifest, o *logstore.Options) error {
-	index, err := rows.Open(rows.Options{FS: cfg.FS, Dir: cfg.Dir, Files: m.RowRuns})
-	if err != nil {
-		return err
-	}
-	defer index.Shut()
 	o.Proven = map[format.RaftGroup]format.Index{}
 	floors := map[format.RaftGroup]format.Index{}
 	for i := range m.Groups {
@@ -55,9 +49,11 @@ func knownOfLog(cfg Config, m *format.Manifest, o *logstore.Options) error {
 	for i := range m.Segments {
 		s := &m.Segments[i]
 		listed[uint32(s.Segment)] = true
-		newest = max(newest, uint32(s.Segment))
+		if !s.Segment.IsBulk() {
+			newest = max(newest, uint32(s.Segment))
+		}
 		needed := slices.ContainsFunc(s.Groups, func(g format.ManifestRange) bool { return g.Last > floors[g.Group] })
-		closed[uint32(s.Segment)] = s.State == format.SegmentClosed && !needed && index.Holds(uint32(s.Segment))
+		closed[uint32(s.Segment)] = s.State == format.SegmentClosed && !needed
 	}
 	// Lost id runs are made again from entries below the floor, as far as there are any.
 	lost, err := lostIDs(cfg, m)
@@ -66,6 +62,7 @@ func knownOfLog(cfg Config, m *format.Manifest, o *logstore.Options) error {
 	}
 	o.Closed = func(segment uint32) bool { return closed[segment] && !lost }
 	o.Reclaimed = func(segment uint32) bool { return segment < newest && !listed[segment] }
+	o.BulkNeeded = func(segment uint32) bool { return listed[segment] }
 	return nil
 }
 
@@ -165,7 +162,7 @@ func (r *restorer) load() error {
 // its place, is refused.
 func (r *restorer) checkSegments() error {
 	have := map[uint32]logstore.SegmentInfo{}
-	for _, s := range r.n.seq.Log().Segments() {
+	for _, s := range append(r.n.seq.Log().Segments(), r.n.seq.Log().Bulks()...) {
 		have[s.Segment] = s
 	}
 	for i := range r.f.manifest.Segments {
