@@ -33,12 +33,17 @@ func readBeacon(fsys vfs.FS, dir string) (newest format.Beacon, err error) {
 	return newest, nil
 }
 
-// beaconWriter belongs to the writer.
+// beaconWriter writes slots in a goroutine of its own, so that nobody waits for one: what a slot says was durable
+// before, and stays true however late it is written.
 type beaconWriter struct {
 	file   vfs.File
 	number uint64 // of the last slot
-	at     int64  // mono time of the last slot
 	buf    []byte
+	at     int64 // mono time at which the last slot was asked for; the writer's
+
+	ask     chan struct{}
+	stopped bool
+	done    chan struct{} // the goroutine has ended
 }
 
 // openBeacon opens the file, and makes it when it is missing or short.
@@ -49,7 +54,10 @@ func (w *writer) openBeacon(last *format.Beacon) error {
 	if err != nil {
 		return fmt.Errorf("logstore: open beacon: %w", err)
 	}
-	w.beacon = beaconWriter{file: f, number: last.Sequence, buf: vfs.AlignedBuffer(format.BlockSize)}
+	w.beacon = beaconWriter{
+		file: f, number: last.Sequence, buf: vfs.AlignedBuffer(format.BlockSize),
+		ask: make(chan struct{}, 1), done: make(chan struct{}),
+	}
 	size, err := f.Size()
 	if err == nil && size < format.BeaconSlots*format.BlockSize {
 		// The file has its blocks before the first slot is written: a beacon must not meet a full disk.
@@ -68,22 +76,61 @@ func (w *writer) openBeacon(last *format.Beacon) error {
 	return nil
 }
 
-// writeBeacon writes the next slot: now and flushed at the end, otherwise when the last one is old enough.
-func (w *writer) writeBeacon(final bool) error {
+// beaconDue asks for the next slot when the last one is old enough.
+func (w *writer) beaconDue() error {
 	b := &w.beacon
 	now := w.s.opts.Clock.Mono()
-	if !final && now-b.at < w.s.opts.BeaconEvery.Microseconds() {
+	if now-b.at < w.s.opts.BeaconEvery.Microseconds() {
 		return nil
 	}
 	b.at = now
+	if w.s.opts.inline {
+		return w.writeBeacon(false)
+	}
+	select {
+	case b.ask <- struct{}{}:
+	default: // the slot that is being written was asked for later than the one before it
+	}
+	return nil
+}
+
+// runBeacon writes the slots asked for until stopBeacon.
+func (w *writer) runBeacon() {
+	defer close(w.beacon.done)
+	for range w.beacon.ask {
+		if w.s.failed.Load() != nil {
+			continue // a failed store writes nothing any more
+		}
+		if err := w.writeBeacon(false); err != nil {
+			w.s.fail(err)
+		}
+	}
+}
+
+// stopBeacon waits for the goroutine; the caller holds the role for good.
+func (w *writer) stopBeacon() {
+	if !w.beacon.stopped {
+		w.beacon.stopped = true
+		close(w.beacon.ask)
+	}
+	<-w.beacon.done
+}
+
+// writeBeacon writes the next slot, flushed if it is the final one.
+func (w *writer) writeBeacon(final bool) error {
+	b := &w.beacon
+	sorted := w.s.sortedReplicas()
+	w.s.mu.RLock()
+	g := w.s.segments[len(w.s.segments)-1]
+	if !final && g.extents == 0 {
+		w.s.mu.RUnlock()
+		return nil // begun this moment; its first extent asks again
+	}
 	b.number++
 	st := format.Beacon{
 		Sequence: b.number, Disk: w.s.disk, Boot: w.s.boot, Clean: final,
-		Segment: w.seg.head.Segment, Nonce: w.seg.head.Nonce, End: uint64(w.seg.used),
-		Extent: w.seg.extents, Checksum: w.seg.sum,
+		Segment: g.head.Segment, Nonce: g.head.Nonce, End: uint64(g.used), Extent: g.extents, Checksum: g.sum,
 	}
-	sorted := w.s.sortedReplicas()
-	w.s.mu.RLock()
 	for _, r := range sorted {
 		if len(st.Groups) < 63 { // more only while removed replicas are replaced
 			st.Groups = append(st.Groups, format.BeaconGroup{

@@ -66,9 +66,9 @@ type Options struct {
 	// process; default panics. If it returns, every further Append fails with ErrFailed.
 	Fatal func(error)
 
-	// inlinePool makes the pool's files in the writing goroutine, for tests that want every run to make
-	// the same calls.
-	inlinePool bool
+	// inline makes the pool's files and writes the beacon in the writing goroutine, for tests that want every run to
+	// make the same calls.
+	inline bool
 }
 
 // Events are callbacks; each may be nil. They run in the store's goroutines and must be quick and not call

@@ -63,7 +63,7 @@ const (
 func newPool(o Options) *pool {
 	p := &pool{
 		fs: o.FS, dir: o.Dir, size: o.SegmentBytes, want: o.PoolReady + o.PoolReserve, reserve: o.PoolReserve,
-		inline: o.inlinePool, clock: o.Clock, events: o.Events,
+		inline: o.inline, clock: o.Clock, events: o.Events,
 		stop: make(chan struct{}), done: make(chan struct{}),
 	}
 	p.mu.wake = sync.NewCond(&p.mu)

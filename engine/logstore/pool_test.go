@@ -61,7 +61,7 @@ func TestFullDisk(t *testing.T) {
 	mem := vfs.NewMem()
 	fake := clock.NewFake(0)
 	o := testOptions(mem)
-	o.SegmentBytes, o.PoolReady, o.PoolReserve, o.inlinePool, o.Clock = 64<<10, 2, 2, false, fake
+	o.SegmentBytes, o.PoolReady, o.PoolReserve, o.inline, o.Clock = 64<<10, 2, 2, false, fake
 	o.Fatal = func(err error) { t.Errorf("fatal: %v", err) }
 	var mu sync.Mutex
 	var events []bool
@@ -286,7 +286,7 @@ func TestFailedStoreStaysFailed(t *testing.T) {
 func TestCloseWhileAppendWaitsForSpace(t *testing.T) {
 	mem := vfs.NewMem()
 	o := testOptions(mem)
-	o.SegmentBytes, o.PoolReady, o.PoolReserve, o.inlinePool = 64<<10, 1, 1, false
+	o.SegmentBytes, o.PoolReady, o.PoolReserve, o.inline = 64<<10, 1, 1, false
 	o.Fatal = func(err error) { t.Errorf("fatal: %v", err) }
 	s := mustOpen(t, o)
 	s.pool.mu.Lock()

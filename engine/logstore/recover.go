@@ -38,6 +38,11 @@ func Open(o Options) (*Store, error) {
 		s.closeFiles()
 		return nil, err
 	}
+	if o.inline {
+		close(s.writer.beacon.done)
+	} else {
+		go s.writer.runBeacon()
+	}
 	go s.writer.run()
 	return s, nil
 }

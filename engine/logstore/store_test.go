@@ -17,7 +17,7 @@ import (
 func testOptions(fs vfs.FS) Options {
 	return Options{
 		FS: fs, Dir: "/log", Clock: clock.NewFake(0), Rand: clock.NewFakeRand(1), SegmentBytes: 128 << 10,
-		PoolReady: 1, PoolReserve: 1, TailBytes: 64 << 10, inlinePool: true,
+		PoolReady: 1, PoolReserve: 1, TailBytes: 64 << 10, inline: true,
 		Fatal: func(error) {},
 	}
 }
