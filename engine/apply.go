@@ -13,11 +13,7 @@ import (
 // Apply implements Applier: it applies one entry, indexes what it stored, completes the callers whose
 // commands it held, and wakes parked pops and watchers. It runs in one goroutine.
 func (n *Node) Apply(c Committed) (Applied, error) {
-	parse := format.ParseEntry
-	if c.Replayed {
-		parse = format.ParseEntryHead
-	}
-	e, err := parse(c.Data)
+	e, err := format.ParseEntryHead(c.Data)
 	if err != nil {
 		return Applied{}, fmt.Errorf("engine: entry %d: %w", c.Index, err)
 	}

@@ -19,8 +19,7 @@ func (n *Node) Catalog() Catalog { return catalog{n} }
 func (n *Node) change(ctx context.Context, add func(b *format.CommandBuf)) (*submission, *format.Result, *Error) {
 	s := newSubmission(consumption)
 	add(s.buf)
-	n.fuser.submit(s)
-	if err := s.wait(ctx); err != nil {
+	if err := n.commit(ctx, s); err != nil {
 		return nil, nil, err
 	}
 	it := &s.items()[0]

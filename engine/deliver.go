@@ -168,8 +168,7 @@ func (d *rendering) settle(ctx context.Context) *Error {
 	if d.after == nil {
 		return nil
 	}
-	d.call.n.fuser.submit(d.after)
-	return d.after.wait(ctx)
+	return d.call.n.commit(ctx, d.after)
 }
 
 func (d *rendering) delivery() *Delivery {

@@ -224,30 +224,31 @@ func (d *doCall) commit(ctx context.Context) *Error {
 		}
 		defer d.n.writes.release(size)
 	}
-	if d.used {
-		d.n.fuser.submit(d.use)
-	} else {
-		d.use.recycle()
-	}
-	if d.wrote {
-		d.n.fuser.submit(write)
-	} else {
-		write.recycle()
-	}
-	if d.used {
-		if err := d.use.wait(ctx); err != nil {
-			return err
+	subs := make([]*submission, 0, 2)
+	for _, part := range []struct {
+		s  *submission
+		in bool
+	}{{d.use, d.used}, {write, d.wrote}} {
+		if part.in {
+			subs = append(subs, part.s)
+		} else {
+			part.s.recycle()
 		}
 	}
-	if d.wrote {
-		return write.wait(ctx)
+	if len(subs) == 0 {
+		return nil
 	}
-	return nil
+	return d.n.commit(ctx, subs...)
 }
 
 // wait blocks until the submission's entry is applied. When ctx ends first, a submission that is in
 // no entry yet is withdrawn; otherwise its outcome is unknown to the caller.
 func (s *submission) wait(ctx context.Context) *Error {
+	select {
+	case <-s.done:
+		return s.err
+	default:
+	}
 	select {
 	case <-s.done:
 		return s.err
@@ -284,5 +285,5 @@ func (n *Node) release(lease format.UUID, pid format.PartitionID) {
 	}
 	s.buf.AddRelease(&cmd)
 	n.counters.handedBack.Add(1)
-	n.fuser.submit(s)
+	n.fuser.submit(false, s)
 }

@@ -16,7 +16,8 @@ type Caller struct {
 }
 
 // Engine is a node as frontends see it. Every context carries the caller's deadline and hang-up;
-// cancelling it ends waiting, never a write already handed to the log. Errors are *Error.
+// cancelling it ends waiting, never a write already handed to the log, and a call that writes its entry
+// itself, as one does that comes alone, returns when the disk has answered. Errors are *Error.
 type Engine interface {
 	// Do commits ops and returns one Result per op, in order, after they are durable (majority, or
 	// this node's disk) and applied. Atomic batches: all or none, the first refusal named. Otherwise

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -92,10 +93,10 @@ var commandBufs = sync.Pool{New: func() any { return &format.CommandBuf{} }}
 // pooledBytes bounds what a recycled buffer may hold on to.
 const pooledBytes = 1 << 20
 
-// recycle takes the buffer of a submission whose entry is built.
+// recycle takes the buffer of a submission whose entry is written, or that is not submitted.
 func (s *submission) recycle() {
 	b := s.buf
-	s.count, s.buf = b.Count, nil
+	s.buf = nil
 	if cap(b.Payload)+cap(b.Commands)+cap(b.IDs) <= pooledBytes {
 		b.Reset()
 		commandBufs.Put(b)
@@ -119,15 +120,23 @@ func (s *submission) finish(err *Error) {
 
 // fuser packs the commands of all callers into entries: whoever waits while an entry is being
 // written shares the next one, its write and its flush.
+//
+// One goroutine at a time proposes: a call that finds nobody proposing does it itself, once, and leaves what
+// came meanwhile to the proposing goroutine, which goes on until nothing waits. Waking that goroutine and being woken by
+// apply are two thirds of what a single push takes beside its flush.
+//
+// INVARIANT: something waits only while somebody proposes or the proposing goroutine was woken (mu.led).
 type fuser struct {
 	mu struct {
 		sync.Mutex
 		pending [classes][]*submission
 		closed  bool
+		halted  bool // nothing is proposed any more
+		led     bool // somebody proposes, or is woken to do so
 		// quiet counts the entries since one held consumption, up to quietEntries.
 		quiet int
 	}
-	wake chan struct{}
+	wake chan struct{} // gives led to the proposing goroutine
 	// most bounds one submission, full is where an entry is not added to any more, room is what riders may add:
 	// the log takes no larger entry (small segments).
 	most, full, room int
@@ -148,29 +157,77 @@ func (f *fuser) tooLarge() *Error {
 		Message: "the call is larger than an entry may be"}
 }
 
-// submit queues s. After close it finishes s with CodeClosed at once, and what no entry can hold with
-// CodeTooLarge.
-func (f *fuser) submit(s *submission) {
-	if s.size() > f.most {
-		s.finish(f.tooLarge())
-		return
+// submit queues submissions; lead says that the caller is the one who proposes now, which only one that asks for it may
+// become. After close it finishes them with CodeClosed at once, and what no entry can hold with CodeTooLarge.
+func (f *fuser) submit(mayLead bool, subs ...*submission) (lead bool) {
+	for i, s := range subs {
+		if s.size() > f.most {
+			s.finish(f.tooLarge())
+			return len(subs) > 1 && f.submit(mayLead, slices.Delete(slices.Clone(subs), i, i+1)...)
+		}
 	}
 	f.mu.Lock()
 	if f.mu.closed {
 		f.mu.Unlock()
-		s.finish(errClosed())
-		return
+		for _, s := range subs {
+			s.finish(errClosed())
+		}
+		return false
 	}
-	f.mu.pending[s.class] = append(f.mu.pending[s.class], s)
+	for _, s := range subs {
+		f.mu.pending[s.class] = append(f.mu.pending[s.class], s)
+	}
+	led := f.mu.led
+	f.mu.led = true
 	f.mu.Unlock()
+	if !led && !mayLead {
+		f.wake <- struct{}{}
+	}
+	return !led && mayLead
+}
+
+// yield ends leading: what waits is the proposing goroutine's.
+func (f *fuser) yield() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.mu.led = f.waitingLocked() || f.mu.closed; f.mu.led {
+		f.wake <- struct{}{}
+	}
+}
+
+func (f *fuser) waitingLocked() bool {
+	for _, q := range f.mu.pending {
+		if len(q) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// withdraw takes back a submission that is in no entry yet; false when it is too late.
+func (s *submission) withdraw() bool { return s.state.CompareAndSwap(subWaiting, subWithdrawn) }
+
+// rest ends leading when nothing waits and reports that; closed says that nothing will.
+func (f *fuser) rest() (idle, closed bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.waitingLocked() && !f.mu.halted {
+		return false, false
+	}
+	f.mu.led = f.mu.closed
+	return true, f.mu.closed
+}
+
+// halt ends it all: who leads has failed, nobody proposes any more, and the proposing goroutine ends.
+func (f *fuser) halt() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.mu.closed, f.mu.halted = true, true
 	select {
 	case f.wake <- struct{}{}:
 	default:
 	}
 }
-
-// withdraw takes back a submission that is in no entry yet; false when it is too late.
-func (s *submission) withdraw() bool { return s.state.CompareAndSwap(subWaiting, subWithdrawn) }
 
 // take removes and returns the submissions of the next entry, nil when none wait.
 func (f *fuser) take() []*submission {
@@ -237,17 +294,9 @@ func (f *fuser) drain() (subs []*submission) {
 // close refuses what comes from now on; what is queued is still taken.
 func (f *fuser) close() {
 	f.mu.Lock()
-	f.mu.closed = true
-	f.mu.Unlock()
-	select {
-	case f.wake <- struct{}{}:
-	default:
-	}
-}
-
-// closed reports whether close was called.
-func (f *fuser) closed() bool {
-	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.mu.closed
+	if f.mu.closed = true; !f.mu.led {
+		f.mu.led = true
+		f.wake <- struct{}{}
+	}
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"sync"
 	"time"
 
@@ -157,9 +158,7 @@ func (h *house) commit(s *submission) bool {
 	if s.buf.Count == 0 {
 		return false
 	}
-	h.n.fuser.submit(s)
-	<-s.done
-	return s.err == nil
+	return h.n.commit(context.Background(), s) == nil
 }
 
 // reveal looks up how far hidden messages have become deliverable and proposes it.

@@ -3,7 +3,10 @@ package engine
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"runtime/debug"
 	"sync"
+	"sync/atomic"
 
 	"queen/engine/format"
 	"queen/engine/logstore"
@@ -11,17 +14,25 @@ import (
 
 // Local is the single-node Sequencer: raft group 1, replica 1, term 1, no ports and no peers. One
 // entry is being written while the next one forms; what is durable is applied, in order, by one
-// goroutine. The epoch of a single node is always 1.
+// goroutine, or by whoever proposed and waits when that goroutine has nothing to do: a call that comes
+// alone then writes, flushes and applies its entry without waking anybody. The epoch of a single node is
+// always 1.
+//
+// INVARIANT: entries are applied one at a time in log order: Propose applies only when queued is 0, and nobody
+// but Propose, which one goroutine calls at a time, adds to it (TestCallersLead).
 type Local struct {
 	log   *logstore.Store
 	fatal func(error)
 
+	applier Applier
 	apply   chan Committed
+	queued  atomic.Int32 // entries in apply or being applied by the goroutine
 	applied sync.WaitGroup
 	killed  chan struct{}
 
-	next     format.Index // owned by the proposing goroutine
-	writing  sync.Mutex   // outcomes reach the log in order; acquired before outcomes
+	next     format.Index // owned by who proposes
+	save     logstore.Save
+	writing  sync.Mutex // outcomes reach the log in order; acquired before outcomes
 	outcomes struct {
 		sync.Mutex
 		builder format.OutcomeBuilder
@@ -66,12 +77,13 @@ func (l *Local) Start(a Applier, applied format.Index) (format.Term, error) {
 	if err != nil {
 		return 0, err
 	}
+	l.applier = a
 	l.applied.Add(1)
-	go l.run(a)
+	go l.run()
 	return localTerm, nil
 }
 
-func (l *Local) run(a Applier) {
+func (l *Local) run() {
 	defer l.applied.Done()
 	for {
 		var c Committed
@@ -84,28 +96,61 @@ func (l *Local) run(a Applier) {
 			}
 			c = next
 		}
-		outcome, err := a.Apply(c)
-		if err != nil {
+		if err := l.applyOne(&c); err != nil {
 			l.fatal(err)
 			return
 		}
-		l.addOutcome(c.Index, outcome)
+		l.queued.Add(-1)
 	}
 }
 
-// Propose writes and flushes the entry, then hands it to the apply goroutine.
-func (l *Local) Propose(data []byte) error {
-	pos, err := l.write(data)
+func (l *Local) applyOne(c *Committed) error {
+	outcome, err := l.applier.Apply(*c)
+	if err == nil {
+		l.addOutcome(c.Index, outcome)
+	}
+	return err
+}
+
+// Prompt is true: an entry is written by who proposes it.
+func (l *Local) Prompt() bool { return true }
+
+// Propose writes and flushes the entry, then applies it or hands it to the apply goroutine.
+func (l *Local) Propose(p *Proposal) error {
+	pos, err := l.write(p)
 	if err != nil {
 		return err
 	}
+	c := Committed{Index: l.next, Data: p.Head, Pos: pos}
+	l.next++
 	select {
-	case l.apply <- Committed{Index: l.next, Data: data, Pos: pos}:
+	case <-l.killed:
+		return logstore.ErrClosed
+	default:
+	}
+	if p.Wait && l.queued.Load() == 0 {
+		return l.applyHere(&c)
+	}
+	l.queued.Add(1)
+	select {
+	case l.apply <- c:
+		return nil
 	case <-l.killed:
 		return logstore.ErrClosed
 	}
-	l.next++
-	return nil
+}
+
+// applyHere applies in the goroutine of a call. A panic still ends the process: a server above that recovers its handlers'
+// panics must not go on with half an entry applied.
+func (l *Local) applyHere(c *Committed) error {
+	defer func() {
+		if r := recover(); r != nil {
+			what := fmt.Sprintf("%v\n\n%s", r, debug.Stack())
+			go panic(what)
+			select {}
+		}
+	}()
+	return l.applyOne(c)
 }
 
 // Kill ends the sequencer as a crash would: nothing more is written or applied. For Node.Kill.
@@ -115,19 +160,18 @@ func (l *Local) Kill() {
 }
 
 // write makes the entry durable, with the outcomes that wait.
-func (l *Local) write(data []byte) (logstore.EntryPos, error) {
+func (l *Local) write(p *Proposal) (logstore.EntryPos, error) {
 	l.writing.Lock()
 	defer l.writing.Unlock()
-	save := &logstore.Save{
-		Group: localGroup, Replica: localReplica,
-		Entries:  []logstore.Entry{{Index: l.next, Term: localTerm, Type: format.EntryEncoded, Data: data}},
-		Outcomes: l.takeOutcomes(),
-		Commit:   l.next,
-	}
-	if err := l.log.Append(save); err != nil {
+	s := &l.save
+	s.Group, s.Replica, s.Commit, s.Outcomes = localGroup, localReplica, l.next, l.takeOutcomes()
+	s.Entries = append(s.Entries[:0], logstore.Entry{
+		Index: l.next, Term: localTerm, Type: format.EntryEncoded, Data: p.Head, More: p.Payload,
+	})
+	if err := l.log.Append(s); err != nil {
 		return logstore.EntryPos{}, err
 	}
-	return save.Placed[0], nil
+	return s.Placed[0], nil
 }
 
 func (l *Local) addOutcome(i format.Index, o Applied) {

@@ -30,7 +30,8 @@ type Node struct {
 	state     stateLock
 	rows      *rows.Index
 	fuser     *fuser
-	builder   format.EntryBuilder // owned by the proposing goroutine
+	builder   format.EntryBuilder // owned by who proposes
+	proposal  Proposal            // likewise
 	flights   flights
 	park      *parking
 	watching  watching
@@ -149,8 +150,7 @@ func (n *Node) begin(epoch format.Term) error {
 		s.buf.AddGenesis(&g)
 	}
 	s.buf.AddTerm(&format.TermCmd{Epoch: epoch})
-	n.fuser.submit(s)
-	if err := s.wait(context.Background()); err != nil {
+	if err := n.commit(context.Background(), s); err != nil {
 		return err
 	}
 	if code := s.flight.results.Refused; code != format.CodeOK {

@@ -40,10 +40,14 @@ type gated struct {
 	propose, apply gate
 }
 
-func (g *gated) Propose(data []byte) error {
+func (g *gated) Propose(p *engine.Proposal) error {
 	g.propose.enter()
-	return g.Sequencer.Propose(data)
+	return g.Sequencer.Propose(p)
 }
+
+// Prompt is false: what stands at a gate is never a call of the test itself, and entries are applied one behind another's
+// proposal.
+func (g *gated) Prompt() bool { return false }
 
 func (g *gated) Start(a engine.Applier, applied format.Index) (format.Term, error) {
 	return g.Sequencer.Start(gatedApplier{a, g}, applied)

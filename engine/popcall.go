@@ -241,7 +241,9 @@ func (c *popCall) launch(again bool) {
 		return
 	}
 	c.n.park.depart(c.lane)
-	c.fly()
+	if c.n.fuser.submit(c.n.seq.Prompt(), c.submission()) {
+		c.n.lead()
+	}
 }
 
 // parkUnlessReady decides under the state lock, so that no append can slip between the look and the
@@ -262,8 +264,8 @@ func (c *popCall) parkUnlessReady(front bool) bool {
 	return false
 }
 
-// fly submits the pop; depart was counted. Its completion runs in the apply goroutine.
-func (c *popCall) fly() { c.n.fuser.submit(c.submission()) }
+// fly submits the pop; depart was counted. Its completion runs where its entry is applied.
+func (c *popCall) fly() { c.n.fuser.submit(false, c.submission()) }
 
 func (c *popCall) submission() *submission {
 	s := newSubmission(consumption)

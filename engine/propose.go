@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"sync"
 
 	"queen/engine/format"
@@ -47,28 +48,72 @@ func (f *flights) drain() (subs []*submission) {
 	return subs
 }
 
-// run is the proposing goroutine: it packs whoever waits into the next entry and hands it to the
-// sequencer, which returns when it can take another.
+// run is the proposing goroutine: while more than one call is about it packs whoever waits into the next entry
+// and hands it to the sequencer, which returns when it can take another.
 func (n *Node) run() {
 	defer n.background.Done()
-	for {
-		subs := n.fuser.take()
-		if len(subs) == 0 {
-			if n.fuser.closed() {
+	for range n.fuser.wake {
+		for {
+			if idle, closed := n.fuser.rest(); closed {
+				return
+			} else if idle {
+				break
+			}
+			if err := n.propose(false); err != nil {
+				n.fuser.halt()
+				if !n.killed.Load() {
+					n.cfg.Fatal(err)
+				}
+				n.abandon()
 				return
 			}
-			<-n.fuser.wake
-			continue
-		}
-		subs = append(subs, n.riders(subs)...)
-		if err := n.seq.Propose(n.pack(subs)); err != nil {
-			if !n.killed.Load() {
-				n.cfg.Fatal(err)
-			}
-			n.abandon()
-			return
 		}
 	}
+}
+
+// commit submits what one call contributes and waits until it is applied, proposing it if nobody else proposes. The
+// latter takes as long as the disk takes, whatever becomes of ctx.
+func (n *Node) commit(ctx context.Context, subs ...*submission) *Error {
+	if n.fuser.submit(n.seq.Prompt(), subs...) {
+		n.lead()
+	}
+	for _, s := range subs {
+		if err := s.wait(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lead proposes one entry and waits for its apply.
+func (n *Node) lead() {
+	err := n.propose(true)
+	if err == nil {
+		n.fuser.yield()
+		return
+	}
+	n.fuser.halt()
+	if n.killed.Load() {
+		n.abandon()
+		return
+	}
+	go n.cfg.Fatal(err) // it may end its goroutine, which must not be a caller's
+}
+
+// propose makes the next entry of what waits and hands it over. The caller is the one who leads.
+func (n *Node) propose(wait bool) error {
+	subs := n.fuser.take()
+	if len(subs) == 0 {
+		return nil // all were withdrawn
+	}
+	subs = append(subs, n.riders(subs)...)
+	p := n.pack(subs)
+	p.Wait = wait
+	err := n.seq.Propose(p)
+	for _, s := range subs {
+		s.recycle() // nobody reads the buffers any more
+	}
+	return err
 }
 
 // riders are parked pops that ride behind the pushes that will feed them: one commit from producer
@@ -84,7 +129,7 @@ func (n *Node) riders(subs []*submission) []*submission {
 			for _, c := range n.park.ride(q, s.buf.Count) {
 				r := c.submission()
 				if left -= r.size(); left < 0 {
-					n.fuser.submit(r) // in the next one
+					n.fuser.submit(false, r) // in the next one
 					continue
 				}
 				r.state.Store(subTaken)
@@ -95,20 +140,18 @@ func (n *Node) riders(subs []*submission) []*submission {
 	return out
 }
 
-// pack stamps and encodes the entry of subs and remembers them until it is applied.
-func (n *Node) pack(subs []*submission) []byte {
+// pack stamps and encodes the entry of subs and remembers them until it is applied. Its payload stays in their buffers.
+func (n *Node) pack(subs []*submission) *Proposal {
 	fl := &flight{subs: subs, header: n.stamp.next()}
-	size := format.EntryFixedHead
 	n.builder.Begin(fl.header)
 	for _, s := range subs {
-		size += s.size()
 		s.flight = fl
+		s.count = s.buf.Count
 		s.first, _ = n.builder.Add(s.buf)
 	}
 	n.flights.put(fl)
-	data := n.builder.Finish(make([]byte, 0, size))
-	for _, s := range subs {
-		s.recycle()
-	}
-	return data
+	p := &n.proposal
+	p.Head = n.builder.Head(make([]byte, 0, n.builder.HeadLen()))
+	p.Payload = n.builder.Payloads()
+	return p
 }

@@ -5,10 +5,41 @@ import (
 	"queen/engine/logstore"
 )
 
+// Proposal is an entry on its way to the sequencer: Head and the pieces of Payload, joined, are its bytes.
+type Proposal struct {
+	// Head reaches to the end of the id region. It is read until the entry was applied.
+	Head []byte
+	// Payload is the payload region as its callers left it, so that it is copied once, into what is written. It
+	// is read until Propose returns.
+	Payload [][]byte
+	// Wait says that the caller is going to wait until the entry is applied, so that it may as well be applied before
+	// Propose returns.
+	Wait bool
+}
+
+// Len is the length of the entry in bytes.
+func (p *Proposal) Len() int {
+	n := len(p.Head)
+	for _, b := range p.Payload {
+		n += len(b)
+	}
+	return n
+}
+
+// AppendTo appends the entry in one piece.
+func (p *Proposal) AppendTo(dst []byte) []byte {
+	dst = append(dst, p.Head...)
+	for _, b := range p.Payload {
+		dst = append(dst, b...)
+	}
+	return dst
+}
+
 // Committed is an entry that is durable and in log order.
 type Committed struct {
 	Index format.Index
-	Data  []byte
+	// Data is the entry, at least up to the end of its id region.
+	Data []byte
 	// Pos is where the entry's record lies in the log.
 	Pos logstore.EntryPos
 	// Replayed entries were found in the log at open; Outcome is the canonical outcome found with
@@ -40,10 +71,13 @@ type Sequencer interface {
 	// Start replays what the log holds above the applier's state, then begins to lead. It returns
 	// the epoch under which entries are to be stamped.
 	Start(a Applier, applied format.Index) (format.Term, error)
-	// Propose hands over the next entry and returns when the sequencer can take another; the bytes
-	// belong to the sequencer from then on. It is called by one goroutine. An error says that the
-	// entry was not accepted and never will be applied.
-	Propose(data []byte) error
+	// Propose hands over the next entry and returns when the sequencer can take another. One goroutine
+	// calls it at a time. An error says that the entry is not accepted and never will be, or that it can
+	// not be applied: the process has to end.
+	Propose(p *Proposal) error
+	// Prompt says that Propose takes no longer than the disk does, so that a call may propose for itself
+	// although its context may end meanwhile.
+	Prompt() bool
 	// Group is the raft group whose log this is.
 	Group() format.RaftGroup
 	// Log is the store that holds the entries' bytes, for readers.

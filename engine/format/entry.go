@@ -124,7 +124,7 @@ func (e *EntryBuilder) Begin(h EntryHeader) {
 
 // Add appends the commands of b, writes each frame's first ordinal into the frame's head, and
 // returns the number and the ordinal of the first command. The caller keeps Ordinals and Size
-// within their bounds, and leaves b alone until Finish: its payload is copied only there.
+// within their bounds, and leaves b alone until the entry is written: its payload is not copied.
 func (e *EntryBuilder) Add(b *CommandBuf) (firstCommand int, firstOrdinal Ordinal) {
 	firstCommand, firstOrdinal = e.count, e.ordinals
 	for _, f := range b.frames {
@@ -152,8 +152,23 @@ func (e *EntryBuilder) Count() int { return e.count }
 // Ordinals is how many ordinals the commands added so far consume.
 func (e *EntryBuilder) Ordinals() Ordinal { return e.ordinals }
 
+// HeadLen is how many bytes Head would append now.
+func (e *EntryBuilder) HeadLen() int { return EntryFixedHead + len(e.commands) + len(e.ids) }
+
+// Payloads are the pieces of the payload region, in order; valid until the next Begin.
+func (e *EntryBuilder) Payloads() [][]byte { return e.payloads }
+
 // Finish appends the entry to dst. The builder may be read and started anew afterwards.
 func (e *EntryBuilder) Finish(dst []byte) []byte {
+	dst = e.Head(dst)
+	for _, p := range e.payloads {
+		dst = append(dst, p...)
+	}
+	return dst
+}
+
+// Head appends the entry up to its payload region, which the entry's bytes lack then.
+func (e *EntryBuilder) Head(dst []byte) []byte {
 	start := len(dst)
 	var head [EntryFixedHead]byte
 	le := binary.LittleEndian
@@ -172,8 +187,5 @@ func (e *EntryBuilder) Finish(dst []byte) []byte {
 	dst = append(dst, e.ids...)
 	crc := crc32cPair(dst[start:start+4], dst[start+8:])
 	le.PutUint32(dst[start+4:], crc)
-	for _, p := range e.payloads {
-		dst = append(dst, p...)
-	}
 	return dst
 }

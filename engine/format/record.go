@@ -72,12 +72,18 @@ func (h *RecordHead) Size() int {
 // in b and in the file agree modulo BlockSize). The body is the parts joined; h.Length is filled in,
 // h.Covered must not exceed it. It returns the position of the record in b.
 func AppendRecord(b []byte, h *RecordHead, parts ...[]byte) ([]byte, int) {
+	return AppendRecordOf(b, h, nil, nil, parts)
+}
+
+// AppendRecordOf is AppendRecord for a body that is first, second and then more.
+func AppendRecordOf(b []byte, h *RecordHead, first, second []byte, more [][]byte) ([]byte, int) {
 	if len(b)%BlockSize == 0 {
 		b = appendZeros(b, recordAlign)
 	}
 	at := len(b)
 	b = appendZeros(b, RecordHeadSize)
-	for _, p := range parts {
+	b = append(append(b, first...), second...)
+	for _, p := range more {
 		b = append(b, p...)
 	}
 	h.Length = uint32(len(b) - at - RecordHeadSize)

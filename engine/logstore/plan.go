@@ -20,8 +20,9 @@ type item struct {
 	head  format.RecordHead // of the joined record, if it is a fragment
 	first []byte            // the body, in two parts
 	data  []byte
-	frag  int // number of the fragment; -1 for a record that is whole
-	pos   int // from the extent's start
+	more  [][]byte // and what continues it; none of a fragment
+	frag  int      // number of the fragment; -1 for a record that is whole
+	pos   int      // from the extent's start
 
 	saver *saver // nil for what the store adds by itself
 	piece *piece
@@ -45,7 +46,7 @@ func (p *plan) after(size int) int {
 
 func (p *plan) add(it item) {
 	size := recordSize(len(it.first) + len(it.data))
-	if it.frag >= 0 {
+	if it.piece != nil && it.piece.kind == pieceEntry {
 		size = it.piece.size
 	}
 	it.pos = p.after(0)
@@ -71,7 +72,7 @@ func (p *plan) encode(b []byte) []byte {
 		if it.frag >= 0 {
 			b, _ = format.AppendFragment(b, &head, it.frag, it.first, it.data)
 		} else {
-			b, _ = format.AppendRecord(b, &head, it.first, it.data)
+			b, _ = format.AppendRecordOf(b, &head, it.first, it.data, it.more)
 		}
 	}
 	return b
@@ -298,8 +299,8 @@ func (w *writer) take(v *saver, pc *piece) {
 		if e.prefixBytes() > 0 {
 			scratch = new([proposalBytes]byte)
 		}
-		it.head, it.first = rec.Head(scratch)
-		it.data = e.Data
+		it.head, it.first = rec.Head(scratch) // its length is known when the record is encoded
+		it.data, it.more = e.Data, e.More
 		l.put(e.Index)
 	case pieceOutcome:
 		o := &s.Outcomes[pc.at]

@@ -28,6 +28,30 @@ type Entry struct {
 	// Data is the entry as the replication library stores it; an Entry of package format if Type is
 	// EntryEncoded.
 	Data []byte
+	// More continues Data, so that a caller need not join what it has in pieces. An encoded entry's head, commands
+	// and ids are whole in Data. Reading gives none.
+	More [][]byte
+}
+
+// size is the length of the entry.
+func (e *Entry) size() int {
+	n := len(e.Data)
+	for _, b := range e.More {
+		n += len(b)
+	}
+	return n
+}
+
+// join makes Data the whole entry.
+func (e *Entry) join() {
+	if len(e.More) == 0 {
+		return
+	}
+	all := append(make([]byte, 0, e.size()), e.Data...)
+	for _, b := range e.More {
+		all = append(all, b...)
+	}
+	e.Data, e.More = all, nil
 }
 
 // Outcome is what applying entries First to Last, all of one term, came to. Bytes is the body of an
@@ -109,8 +133,8 @@ func (v *Save) validate(maxEntry int64) error {
 		if e.Index == 0 || i > 0 && e.Index != v.Entries[i-1].Index+1 {
 			return fmt.Errorf("%w: entry %d follows %d", ErrInvalid, e.Index, e.Index-1)
 		}
-		if int64(len(e.Data)) > maxEntry {
-			return fmt.Errorf("%w: entry %d has %d bytes, at most %d", ErrTooLarge, e.Index, len(e.Data), maxEntry)
+		if n := e.size(); int64(n) > maxEntry {
+			return fmt.Errorf("%w: entry %d has %d bytes, at most %d", ErrTooLarge, e.Index, n, maxEntry)
 		}
 	}
 	for i := range v.Outcomes {

@@ -104,7 +104,11 @@ func (v *saver) addSave(s *Save) {
 	for i := range s.Entries {
 		e := &s.Entries[i]
 		s.Placed = append(s.Placed, EntryPos{})
-		v.addJoined(pieceEntry, s, i, e.prefixBytes()+len(e.Data))
+		body := e.prefixBytes() + e.size()
+		if format.FragmentCount(body) > 1 {
+			e.join()
+		}
+		v.addJoined(pieceEntry, s, i, body)
 	}
 	for i := range s.Outcomes {
 		v.addJoined(pieceOutcome, s, i, len(s.Outcomes[i].Bytes))
