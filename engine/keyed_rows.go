@@ -9,7 +9,6 @@ import (
 
 	"queen/engine/format"
 	"queen/engine/keyed"
-	"queen/engine/machine"
 )
 
 // keyedRows takes the keyed rows of apply into the overlay that is newer than the last checkpoint,
@@ -34,26 +33,9 @@ func (k *keyedRows) publish(frozen *keyed.Overlay, store *keyed.Store, at uint64
 	k.view.Store(&v)
 }
 
-// familyOf maps the machine's family letters to the store's families.
-func familyOf(letter byte) keyed.Family {
-	switch letter {
-	case machine.FamilyDeadLetter:
-		return keyed.FamilyDeadLetter
-	case machine.FamilyKV:
-		return keyed.FamilyKV
-	case machine.FamilyTimer:
-		return keyed.FamilyTimer
-	case machine.FamilyOnce:
-		return keyed.FamilyIdempotency
-	case machine.FamilyPosition:
-		return keyed.FamilyPosition
-	}
-	panic(fmt.Sprintf("engine: unknown keyed family %q", letter))
-}
-
 // full is the store's key, in memory of its own: the overlay keeps it.
 func full(family byte, key []byte) []byte {
-	return append(append(make([]byte, 0, 1+len(key)), byte(familyOf(family))), key...)
+	return append(append(make([]byte, 0, 1+len(key)), family), key...)
 }
 
 // Put implements machine.KeyedSink. Rows are checked at the edge, so a refusal is our fault: it is

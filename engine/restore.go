@@ -200,7 +200,7 @@ func (r *restorer) tryPosition(g *format.ManifestGroup, p format.ManifestCheckpo
 				return false, err
 			}
 		}
-		bad, err := r.loadChain(chain, p)
+		bad, err := r.loadChain(chain, p, expect)
 		if err == nil {
 			return true, nil
 		}
@@ -218,7 +218,7 @@ func (r *restorer) hasDamaged(g *format.ManifestGroup, chain []format.ManifestFi
 }
 
 // loadChain loads a base and deltas into a new machine; bad is the number of the file at fault.
-func (r *restorer) loadChain(chain []format.ManifestFile, p format.ManifestCheckpoint) (bad uint64, err error) {
+func (r *restorer) loadChain(chain []format.ManifestFile, p format.ManifestCheckpoint, expect *keyed.Manifest) (bad uint64, err error) {
 	m := machine.New(machine.Options{Group: r.n.seq.Group(), Keyed: r.n.keyed})
 	var head format.CheckpointHead
 	for _, f := range chain {
@@ -241,8 +241,30 @@ func (r *restorer) loadChain(chain []format.ManifestFile, p format.ManifestCheck
 		return bad, fmt.Errorf("engine: checkpoint file %s leads to index %d, mark %d; the manifest says %d, %d",
 			checkpoint.FileName(bad), m.Applied(), number, p.Index, p.Mark)
 	}
+	if err := r.sameKeyed(m, expect); err != nil {
+		return bad, err
+	}
 	r.n.state.m = m
 	return 0, nil
+}
+
+// sameKeyed holds what the state counted of each family of keyed rows against what the store wrote down when
+// it flushed them: state and rows have to be of one moment.
+func (r *restorer) sameKeyed(m *machine.Machine, expect *keyed.Manifest) error {
+	if r.f.store == nil {
+		return nil
+	}
+	for f := keyed.Family(1); f <= keyed.FamilyLast; f++ {
+		var digest keyed.Digest
+		if expect != nil {
+			digest = expect.Digests[f]
+		}
+		if rows, sum := m.KeyedSum(byte(f)); rows != digest.Rows || sum != digest.Lo {
+			return fmt.Errorf("engine: keyed rows of family %v: the state counts %d with sum %#x, the store wrote %d with %#x",
+				f, rows, sum, digest.Rows, digest.Lo)
+		}
+	}
+	return nil
 }
 
 // keyedManifest reads what the keyed store promised for a version; nil for 0.

@@ -156,6 +156,11 @@ func (d *decoder) place() (p Place) {
 	return p
 }
 
+// HasID says that message i of the frame carries a caller's id.
+func (a *Append) HasID(i uint32) bool {
+	return a.IDs == IDsAll || a.IDs == IDsSome && a.Bitmap[i/8]>>(i%8)&1 != 0
+}
+
 // StoresFrame says that a command of this kind brings a frame: Append, Redrive and Fire.
 func (k Kind) StoresFrame() bool { return k == KindAppend || k == KindRedrive || k == KindFire }
 

@@ -25,17 +25,29 @@ type ackRun struct {
 // the instruction was carried out, though a completed one at or above After will be delivered again.
 // When no message of the call lies in between, the code says why.
 func (m *Machine) applyAck(c *format.Ack, res *format.AckResult) format.Code {
+	r, code := m.openAck(c, res)
+	if code != format.CodeOK {
+		return code
+	}
+	if !c.Unfenced && !r.holds() {
+		return r.repeated()
+	}
+	return r.judge(res.Before)
+}
+
+// openAck finds what an Ack is about and fills in what is true before it. It only reads.
+func (m *Machine) openAck(c *format.Ack, res *format.AckResult) (ackRun, format.Code) {
 	ph, p := m.partByID(c.Partition)
 	if p == nil {
-		return format.CodeUnknownPartition
+		return ackRun{}, format.CodeUnknownPartition
 	}
 	r := ackRun{m: m, cmd: c, res: res, q: m.queues[p.queue]}
 	if r.g = r.q.groupBy(c.Group); r.g == nil {
-		return format.CodeNotLeased
+		return r, format.CodeNotLeased
 	}
 	var ok bool
 	if r.ch, ok = m.cursorOf(ph, r.g); !ok || m.cursors.Get(r.ch).unused() {
-		return format.CodeNotLeased
+		return r, format.CodeNotLeased
 	}
 	cur := m.cursors.Get(r.ch)
 	res.Before, res.After = cur.next, cur.next
@@ -51,13 +63,11 @@ func (m *Machine) applyAck(c *format.Ack, res *format.AckResult) format.Code {
 		}
 		res.LeaseEnd = r.end
 	}
-	if !c.Unfenced {
-		if !r.live || m.leases.Get(r.lh).id != c.Lease {
-			return r.repeated()
-		}
-	}
-	return r.judge(cur.next)
+	return r, format.CodeOK
 }
+
+// holds says that the lease named by the call is the one in force.
+func (r *ackRun) holds() bool { return r.live && r.m.leases.Get(r.lh).id == r.cmd.Lease }
 
 // repeated answers an ack whose lease has ended: as the first time when it is the very ack that ended
 // it and that was a minute ago at most (S-ack-15), else as a dead lease (S-ack-13).

@@ -14,7 +14,7 @@ func (m *Machine) applyAppend(a *format.Append, res *format.AppendResult) format
 	q := m.queueBy(a.Tenant, a.Queue)
 	ph := handle(0)
 	if q != nil {
-		if ph = m.partByName(q, a.Partition); ph != 0 && m.evidenceLate(q, a) {
+		if ph = m.partByName(q, a.Partition); ph != 0 && m.evidenceLate(q, m.parts.Get(ph), a) {
 			return format.CodeStaleEvidence
 		}
 	}
@@ -85,14 +85,15 @@ func (m *Machine) store(q *queue, ph handle, res *format.AppendResult) {
 }
 
 // evidenceLate says that the frame's evidence about old ids does not reach the chunks whose ids are
-// resident. A window that ends within those chunks needs none.
-func (m *Machine) evidenceLate(q *queue, a *format.Append) bool {
+// resident. A window that ends within those chunks needs none, nor does a partition that was born in them.
+func (m *Machine) evidenceLate(q *queue, p *partRec, a *format.Append) bool {
 	window := q.dedup()
 	if a.IDs == format.IDsNone || window == 0 || m.marks <= chunksKept {
 		return false
 	}
 	oldest := m.marks - chunksKept // the newest chunk that is not resident
-	return a.ClearTo < oldest && m.w-m.markW[oldest%uint64(len(m.markW))] < window
+	w := m.markW[oldest%uint64(len(m.markW))]
+	return a.ClearTo < oldest && m.w-w < window && p.bornW <= w && p.birth != m.applied
 }
 
 // keep judges every message of a frame, those with a caller's id as repeats first, and remembers the ids
@@ -104,7 +105,7 @@ func (m *Machine) keep(q *queue, p *partRec, a *format.Append, room uint32, res 
 	hashes, originals := a.Hashes, a.Originals
 	kept := uint32(0)
 	for i := range a.Count {
-		if a.IDs == format.IDsNone || a.IDs == format.IDsSome && a.Bitmap[i/8]>>(i%8)&1 == 0 {
+		if !a.HasID(i) {
 			if kept == room {
 				res.Dups = append(res.Dups, format.DupResult{At: i, Full: true})
 				continue

@@ -250,8 +250,11 @@ func (e *enc) header(h *header) {
 		e.u64(uint64(w))
 	}
 	e.id(h.digest)
-	e.u64(h.deadSum.rows)
-	e.u64(h.deadSum.sum)
+	for _, s := range h.keySums[1:] {
+		e.u64(s.rows)
+		e.u64(s.sum)
+	}
+	e.u64(h.keyVersion)
 	e.u64(h.receiptBounds.start)
 	e.u64(h.receiptBounds.end)
 }
@@ -369,7 +372,10 @@ func (r *reader) header(h *header) {
 		h.markW[i] = format.Wall(r.u64())
 	}
 	h.digest = r.id()
-	h.deadSum = keyedSum{r.u64(), r.u64()}
+	for i := range h.keySums[1:] {
+		h.keySums[1+i] = keyedSum{r.u64(), r.u64()}
+	}
+	h.keyVersion = r.u64()
 	h.receiptBounds = ringBounds{r.u64(), r.u64()}
 }
 

@@ -55,6 +55,7 @@ func (m *Machine) makeCursor(ph handle, g *group, next format.Offset) handle {
 			g.cursors--
 		}
 		m.freeLease(m.cursors.Get(h).lease)
+		m.dropMetadata(h)
 		c := m.cursors.Touch(h)
 		*c = cursorRec{part: c.part, group: c.group, chain: c.chain}
 	} else if h = m.linkCursor(ph, g.id); h == 0 {
@@ -87,6 +88,7 @@ func (m *Machine) linkCursor(ph handle, group uint32) handle {
 
 // freeCursor removes a cursor with its lease, of whatever generation.
 func (m *Machine) freeCursor(h handle) {
+	m.dropMetadata(h)
 	c := *m.cursors.Get(h)
 	m.freeLease(c.lease)
 	if g := m.groups[c.group]; g != nil && g.gen == c.gen {

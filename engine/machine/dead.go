@@ -52,11 +52,12 @@ func (m *Machine) fileDead(q *queue, p *partRec, at format.Offset, group string,
 	if ref, err := m.names.Put([]byte(group)); err == nil {
 		d.group = ref
 	}
-	value := encodeDeadValue(nil, retries, reason)
-	d.sum = rowSum(d.id[:], value)
-	m.deadSum.rows++
-	m.deadSum.sum += d.sum
-	m.keyed.Put(FamilyDeadLetter, d.id[:], value)
+	row := append(m.row(FamilyDeadLetter), d.id[:]...)
+	m.scratch.row = encodeDeadValue(row, retries, reason)
+	d.sum = xxh3.Hash128(m.scratch.row).Lo
+	m.keySums[FamilyDeadLetter].rows++
+	m.keySums[FamilyDeadLetter].sum += d.sum
+	m.keyed.Put(FamilyDeadLetter, d.id[:], m.scratch.row[len(row):])
 	if d.older = q.deadNewest; d.older != 0 {
 		m.dead.Touch(d.older).newer = h
 	} else {
@@ -68,8 +69,6 @@ func (m *Machine) fileDead(q *queue, p *partRec, at format.Offset, group string,
 	m.indexDead(h, d)
 	return d.id
 }
-
-func rowSum(key, value []byte) uint64 { return xxh3.Hash(key)*31 + xxh3.Hash(value) }
 
 // encodeDeadValue is the keyed row of a dead letter: version, retries, reason.
 func encodeDeadValue(dst []byte, retries uint32, reason []byte) []byte {
@@ -116,8 +115,8 @@ func (m *Machine) freeDead(h handle) {
 	m.deadByID.Delete(deadKey{id: d.id})
 	m.deadByAddr.Delete(deadAddr{d.part, d.offset, h})
 	m.keyed.Delete(FamilyDeadLetter, d.id[:])
-	m.deadSum.rows--
-	m.deadSum.sum -= d.sum
+	m.keySums[FamilyDeadLetter].rows--
+	m.keySums[FamilyDeadLetter].sum -= d.sum
 	if d.group != 0 {
 		m.names.Free(d.group)
 	}

@@ -85,11 +85,13 @@ func (m *Machine) checkMark(e *format.Entry) error {
 // fireLimit bounds the due items one entry takes care of.
 const fireLimit = 4096
 
-// fire handles due leases and back-offs, then due holds, in order of (due, handle). Verdicts never
-// depend on it: they compare times. It only makes partitions claimable that nobody asked about.
+// fire handles due leases and back-offs, then due holds, then keyed rows past their time, in order of (due,
+// handle). Verdicts never depend on it: they compare times. It only makes partitions claimable that nobody
+// asked about, and frees rows that nobody sees.
 func (m *Machine) fire() {
 	m.expireReceipts()
 	left := fireLimit
 	left -= m.timers.PopDue(int64(m.t), left, func(it slab.DueItem) { m.leaseDue(it.Handle) })
-	m.holds.PopDue(int64(m.w), left, func(it slab.DueItem) { m.holdDue(it.Handle) })
+	left -= m.holds.PopDue(int64(m.w), left, func(it slab.DueItem) { m.holdDue(it.Handle) })
+	m.keyDue.PopDue(int64(m.w), left, func(it slab.DueItem) { m.keyExpired(it.Handle) })
 }

@@ -20,18 +20,6 @@ type KeyedSink interface {
 	Settled(o format.Ordinal)
 }
 
-// Families of keyed rows; keys and values are those of package format (keyed_row.go).
-const (
-	// FamilyDeadLetter holds the error text of dead letters, keyed by DeadLetterID.
-	FamilyDeadLetter byte = 'D'
-	// FamilyKV holds values and permits, FamilyTimer pending timers, FamilyOnce what was answered under an
-	// Idempotency-Key, FamilyPosition the metadata of committed positions.
-	FamilyKV       byte = 'K'
-	FamilyTimer    byte = 'T'
-	FamilyOnce     byte = 'O'
-	FamilyPosition byte = 'P'
-)
-
 // Options say whose state a Machine is.
 type Options struct {
 	// Group is the raft group, 1..63; it is part of every id handed out.
@@ -60,14 +48,16 @@ type header struct {
 	markAt        format.Index                // of the last mark
 	markW         [chunksKept + 1]format.Wall // W of mark n at n mod its length
 	digest        [16]byte                    // as of the last mark
-	deadSum       keyedSum
-	receiptBounds ringBounds // as of the last time the header was written
+	keySums       [families]keyedSum          // by family; 0 is none
+	keyVersion    uint64                      // the newest version of a keyed row
+	receiptBounds ringBounds                  // as of the last time the header was written
 }
 
 // chunksKept is how many closed chunks the resident ids cover, besides the open one.
 const chunksKept = slab.RecentChunks
 
-// keyedSum is the order-free digest of a family's rows.
+// keyedSum is the order-free digest of a family's rows: their number, and the sum of the low halves of
+// xxh3-128 over family, key and value.
 type keyedSum struct{ rows, sum uint64 }
 
 // Machine is the state of one raft group. See the package comment for who may call what when.
@@ -82,6 +72,7 @@ type Machine struct {
 	cursors  *slab.Slab[cursorRec]
 	leases   *slab.Slab[leaseRec]
 	dead     *slab.Slab[deadRec]
+	keys     *slab.Slab[keyRec]
 	names    *slab.Names
 	ids      *slab.RecentIDs
 	receipts *slab.Ring[receipt]
@@ -95,13 +86,16 @@ type Machine struct {
 	catalog  catalogDirt
 
 	// Derived, rebuilt by Finish.
-	nameIndex    *slab.Index           // (queue, name) -> partition
-	idIndex      *slab.Index           // PartitionID -> partition
-	cursorIndex  *slab.Index           // (partition, consumer group) -> cursor that is not its partition's first
-	leaseIndex   *slab.Index           // lease id -> first record of its chain
-	receiptIndex *slab.Index           // (lease id, partition) -> receipt
-	timers       *slab.Due             // leases, by T
-	holds        *slab.Due             // hidden messages, by W
+	nameIndex    *slab.Index // (queue, name) -> partition
+	idIndex      *slab.Index // PartitionID -> partition
+	cursorIndex  *slab.Index // (partition, consumer group) -> cursor that is not its partition's first
+	leaseIndex   *slab.Index // lease id -> first record of its chain
+	receiptIndex *slab.Index // (lease id, partition) -> receipt
+	timers       *slab.Due   // leases, by T
+	holds        *slab.Due   // hidden messages, by W
+	keyIndex     *slab.Index // hash of a keyed row's key -> head
+	keyDue       *slab.Due   // expiry of keyed rows, by W
+	timerDue     *btree.BTreeG[timerKey]
 	asks         *btree.BTreeG[askKey] // partitions that wait for a Reveal
 	deadByID     *btree.BTreeG[deadKey]
 	deadByAddr   *btree.BTreeG[deadAddr]
@@ -128,6 +122,12 @@ type scratch struct {
 	configure format.Configure
 	remove    format.Delete
 	purge     format.Purge
+	kv        format.KV
+	lock      format.Lock
+	timer     format.Timer
+	fire      format.Fire
+	once      format.Once
+	row       []byte // of a keyed row: family, key, value
 	admin     format.Admin
 }
 
@@ -142,6 +142,7 @@ func New(o Options) *Machine {
 	m.cursors = slab.New(cursorCodec)
 	m.leases = slab.New(leaseCodec)
 	m.dead = slab.New(deadCodec)
+	m.keys = slab.New(keyCodec)
 	m.names = slab.NewNames()
 	m.receipts = slab.NewRing(receiptCodec)
 	m.journalMin, m.lookLimit = journalMin, lookLimit
@@ -188,20 +189,36 @@ func (m *Machine) Apply(index format.Index, e *format.Entry, out *format.Results
 	m.fire()
 	r := e.Reader()
 	for r.Next() {
-		m.place = format.Place{Index: index, Ordinal: r.Ordinal()}
-		m.filed = 0
-		if err := m.command(&r, out); err != nil {
+		if err := m.next(&r, out); err != nil {
 			return fmt.Errorf("machine: entry %d, command %d: validated, then: %w", index, r.Number(), err)
 		}
 	}
 	return r.Err()
 }
 
-// command applies one command and appends its verdict.
-func (m *Machine) command(r *format.CommandReader, out *format.Results) error {
+// next applies the current command, with its parts when it is a bracket, and appends verdicts in order.
+func (m *Machine) next(r *format.CommandReader, out *format.Results) error {
+	switch r.Kind() {
+	case format.KindTxn:
+		return m.applyTxn(r, out)
+	case format.KindOnce:
+		return m.applyOnce(r, out)
+	}
+	res, err := m.command(r, out)
+	out.Items = append(out.Items, res)
+	switch res.Kind {
+	case format.KindKV, format.KindLock, format.KindTimer:
+		m.keyed.Settled(res.First)
+	}
+	return err
+}
+
+// command applies one command that is no bracket and returns its verdict.
+func (m *Machine) command(r *format.CommandReader, out *format.Results) (res format.Result, err error) {
 	s := &m.scratch
-	res := format.Result{Kind: r.Kind(), First: r.Ordinal()}
-	var err error
+	m.place = format.Place{Index: m.applied, Ordinal: r.Ordinal()}
+	m.filed = 0
+	res = format.Result{Kind: r.Kind(), First: r.Ordinal()}
 	switch r.Kind() {
 	case format.KindGenesis:
 		res.Code, err = m.applyGenesis(r)
@@ -240,12 +257,44 @@ func (m *Machine) command(r *format.CommandReader, out *format.Results) error {
 			out.Configs = append(out.Configs, format.ConfigResult{})
 			res.Code = m.applyConfigure(&s.configure, &out.Configs[res.At])
 		}
+	case format.KindKV, format.KindLock, format.KindTimer, format.KindFire:
+		err = m.keyedCommand(r, out, &res)
 	default:
 		res.At = uint32(len(out.Counts))
 		out.Counts = append(out.Counts, format.CountResult{})
 		res.Code, err = m.counted(r, &out.Counts[res.At])
 	}
-	out.Items = append(out.Items, res)
+	return res, err
+}
+
+// keyedCommand applies the commands about keyed rows.
+func (m *Machine) keyedCommand(r *format.CommandReader, out *format.Results, res *format.Result) (err error) {
+	s := &m.scratch
+	switch r.Kind() {
+	case format.KindKV:
+		if err = r.KV(&s.kv); err == nil {
+			res.At = uint32(len(out.KVs))
+			out.KVs = append(out.KVs, format.KVResult{})
+			res.Code = m.applyKV(&s.kv, &out.KVs[res.At])
+		}
+	case format.KindLock:
+		if err = r.Lock(&s.lock); err == nil {
+			res.At = uint32(len(out.Locks))
+			out.Locks = append(out.Locks, format.LockResult{})
+			res.Code = m.applyLock(&s.lock, &out.Locks[res.At])
+		}
+	case format.KindTimer:
+		if err = r.Timer(&s.timer); err == nil {
+			res.At = uint32(len(out.Timers))
+			out.Timers = append(out.Timers, format.TimerResult{})
+			res.Code = m.applyTimer(&s.timer, &out.Timers[res.At])
+		}
+	default:
+		if err = r.Fire(&s.fire); err == nil {
+			res.At = uint32(len(out.Appends))
+			res.Code = m.applyFire(&s.fire, nextAppend(out))
+		}
+	}
 	return err
 }
 

@@ -303,7 +303,7 @@ func (r *popRun) claim(g *group, ch handle, next, end format.Offset, stamp uint6
 	n := min(uint64(end-next), r.batch)
 	end = next + format.Offset(n)
 	c := m.cursors.Touch(ch)
-	c.flags &= cursorQueued // in use from now on
+	c.flags &= cursorQueued | cursorMetadata // in use from now on
 	p := m.parts.Get(c.part)
 	claim := format.Claim{
 		Partition: p.id, Queue: format.QueueID(p.queue), First: next, End: end, Attempt: 1, NewestRow: p.row,

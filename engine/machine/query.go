@@ -132,6 +132,9 @@ type Counters struct {
 	RecentIDs                           uint64
 	Rows                                uint64 // frames stored, of all times
 	AdminRows                           uint64
+	// Keys counts KV rows and permits, Timers pending timers, Onces idempotency rows; expired ones that are not
+	// freed yet included.
+	Keys, Timers, Onces uint64
 	// Bytes is the memory of rows, names and indexes.
 	Bytes int64
 }
@@ -143,8 +146,10 @@ func (m *Machine) Counters() Counters {
 		Cursors: uint64(m.cursors.Len()), LiveLeases: m.liveLeases, LeaseRecords: uint64(m.leases.Len()),
 		DeadLetters: uint64(m.dead.Len()), RecentIDs: uint64(m.ids.Len()), Rows: m.header.rows,
 		AdminRows: uint64(len(m.admins.byID)),
+		Keys:      m.keySums[FamilyKV].rows, Timers: m.keySums[FamilyTimer].rows, Onces: m.keySums[FamilyOnce].rows,
 		Bytes: m.parts.Bytes() + m.sides.Bytes() + m.cursors.Bytes() + m.leases.Bytes() + m.dead.Bytes() +
 			m.names.Bytes() + m.nameIndex.Bytes() + m.idIndex.Bytes() + m.cursorIndex.Bytes() +
+			m.keys.Bytes() + m.keyIndex.Bytes() + m.keyDue.Bytes() + timerBytes*int64(m.timerDue.Len()) +
 			m.leaseIndex.Bytes() + m.receiptIndex.Bytes() + m.receipts.Bytes() + m.timers.Bytes() + m.holds.Bytes() + m.ids.Bytes() +
 			int64(m.admins.bytes),
 	}

@@ -22,6 +22,8 @@ type refPart struct {
 	name  string
 	msgs  []refMsg
 	trim  int
+	bornW format.Wall
+	born  format.Index
 	shown int         // window queues: visible below
 	since format.Wall // window queues: first hidden message
 }
@@ -162,14 +164,19 @@ func (r *ref) group(q *refQueue, name string, kind format.StartKind, from format
 	return g
 }
 
+// late says that evidence up to mark clear leaves a chunk out that may hold an original.
+func (r *ref) late(q *refQueue, p *refPart, clear uint64, place format.Place) bool {
+	window, n := seconds(q.opts.DedupWindowSeconds), len(r.markW)
+	return n > 8 && window > 0 && clear < uint64(n-8) && r.w-r.markW[n-9] < window && p.bornW <= r.markW[n-9] && p.born != place.Index
+}
+
 // push predicts an Append.
 func (r *ref) push(queue, part string, ids []string, clear uint64, place format.Place,
 	got *format.AppendResult,
 ) (format.Code, error) {
 	named := slices.ContainsFunc(ids, func(s string) bool { return s != "" })
 	if q := r.queues[queue]; q != nil && q.part(part) != nil && named {
-		window := seconds(q.opts.DedupWindowSeconds)
-		if n := len(r.markW); n > 8 && window > 0 && clear < uint64(n-8) && r.w-r.markW[n-9] < window {
+		if r.late(q, q.part(part), clear, place) {
 			return format.CodeStaleEvidence, nil
 		}
 	}
@@ -177,7 +184,7 @@ func (r *ref) push(queue, part string, ids []string, clear uint64, place format.
 	q.id = got.Queue
 	p := q.part(part)
 	if p == nil {
-		p = &refPart{id: got.Partition, name: part}
+		p = &refPart{id: got.Partition, name: part, bornW: r.w, born: place.Index}
 		if r.all[p.id] != nil || p.id == 0 {
 			return 0, fmt.Errorf("new partition got id %d", p.id)
 		}

@@ -70,7 +70,8 @@ const (
 	// starts, kept because looking that up costs reads. Under another startGen the record counts as missing
 	// (S-grp-6).
 	cursorUnused     = 2
-	cursorStartShift = 2
+	cursorMetadata   = 4 // there is a keyed row of what was said with the position
+	cursorStartShift = 3
 )
 
 // leaseRec is possession of a range, and what outlives it: the end of what was delivered, deliveries of

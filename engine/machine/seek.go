@@ -3,11 +3,16 @@ package machine
 import "queen/engine/format"
 
 // applySetOffset moves one cursor, making it when absent: live leases end, failures and deliveries
-// are forgotten (S-seek-1).
+// are forgotten (S-seek-1). With Create it makes partition and registration as well (S-txn-18).
 func (m *Machine) applySetOffset(c *format.SetOffset, n *format.CountResult) format.Code {
 	q := m.queueBy(c.Tenant, c.Queue)
 	if q == nil {
 		return format.CodeUnknownQueue
+	}
+	if c.Create {
+		if code := m.makePosition(c, q); code != format.CodeOK {
+			return code
+		}
 	}
 	ph := m.partByName(q, c.Partition)
 	if ph == 0 {
@@ -16,6 +21,11 @@ func (m *Machine) applySetOffset(c *format.SetOffset, n *format.CountResult) for
 	g := q.groupBy(c.Group)
 	if g == nil {
 		return format.CodeUnknownGroup
+	}
+	n.Rows, n.Existed = 1, true
+	if c.Forget {
+		m.forget(q, g, ph)
+		return format.CodeOK
 	}
 	p := m.parts.Get(ph)
 	to := p.next
@@ -32,11 +42,74 @@ func (m *Machine) applySetOffset(c *format.SetOffset, n *format.CountResult) for
 		m.groupsChanged(q) // evidence that messages are completed no longer holds
 	}
 	cur := m.cursors.Touch(ch)
-	cur.next, cur.flags = to, cur.flags&cursorQueued
+	cur.next, cur.flags = to, cur.flags&(cursorQueued|cursorMetadata)
+	m.setMetadata(ch, c.Metadata)
 	m.judge(q, ph)
 	m.settle(g, ch)
-	n.Rows, n.Existed = 1, true
 	return format.CodeOK
+}
+
+// positionRoom says that what a SetOffset makes new fits, n times over. It only reads.
+func (m *Machine) positionRoom(c *format.SetOffset, q *queue, n int) format.Code {
+	if format.TenantNameBytes+len(q.name)+max(len(c.Partition), len(c.Group)) > format.NameBudget ||
+		m.names.Room(len(c.Partition)) < n || !m.keyRoom(n, 0) {
+		return format.CodeLimit
+	}
+	return format.CodeOK
+}
+
+// makePosition creates the partition and the registration that a position names.
+func (m *Machine) makePosition(c *format.SetOffset, q *queue) format.Code {
+	if code := m.positionRoom(c, q, 1); code != format.CodeOK {
+		return code
+	}
+	if m.partByName(q, c.Partition) == 0 {
+		if h, _ := m.createPart(q, c.Partition); h == 0 {
+			return format.CodeLimit
+		}
+	}
+	g, created := m.ensureGroup(q, c.Group, c.Start, 0)
+	if g == nil {
+		return format.CodeLimit
+	}
+	if created {
+		m.touchGroup(g)
+	}
+	return format.CodeOK
+}
+
+// forget takes a cursor away, and lets every group look at the partition again: this one begins anew.
+func (m *Machine) forget(q *queue, g *group, ph handle) {
+	if ch, live := m.cursorOf(ph, g); live {
+		m.freeCursor(ch)
+		m.groupsChanged(q)
+		m.announce(q, ph, 0, false)
+		m.touchPart(m.parts.Get(ph), TouchedReady)
+	}
+}
+
+// setMetadata keeps what was said with a position, or drops what was said before.
+func (m *Machine) setMetadata(ch handle, metadata []byte) {
+	c := m.cursors.Get(ch)
+	if len(metadata) == 0 {
+		m.dropMetadata(ch)
+		return
+	}
+	at := m.positionAt(m.parts.Get(c.part).id, c.group)
+	if at.h == 0 && !m.keyRoom(1, 0) {
+		return
+	}
+	m.write(at, format.AppendPositionRow(m.scratch.row[:at.size], metadata), keyRec{})
+	m.cursors.Touch(ch).flags |= cursorMetadata
+}
+
+func (m *Machine) dropMetadata(ch handle) {
+	c := m.cursors.Get(ch)
+	if c.flags&cursorMetadata == 0 {
+		return
+	}
+	m.remove(m.positionAt(m.parts.Get(c.part).id, c.group))
+	m.cursors.Touch(ch).flags &^= cursorMetadata
 }
 
 // applyRegister stores where a consumer group starts on a queue. Plain: only when it is new (S-sub-1).

@@ -27,12 +27,13 @@ const (
 	SectionDead     Section = "dead"
 	SectionJournals Section = "journals"
 	SectionReceipts Section = "receipts"
+	SectionKeys     Section = "keys"
 )
 
 // Sections lists all sections in order.
 var Sections = []Section{
 	SectionCatalog, SectionNames, SectionParts, SectionSides, SectionCursors, SectionLeases, SectionDead,
-	SectionJournals, SectionReceipts,
+	SectionJournals, SectionReceipts, SectionKeys,
 }
 
 // EmitRow takes one row of a snapshot. An empty row says that the key is gone. The bytes are good only
@@ -51,6 +52,7 @@ type Snapshot struct {
 	catalog  catalogImage
 	journals []journalImage
 	receipts slab.RingImage[receipt]
+	keys     *slab.Frozen
 }
 
 // catalogImage is the encoded catalogue: rows of the delta, and with a base all of them.
@@ -80,7 +82,7 @@ func (m *Machine) Freeze(base bool) *Snapshot {
 		m.names.Freeze(scope), m.parts.Freeze(scope), m.sides.Freeze(scope), m.cursors.Freeze(scope),
 		m.leases.Freeze(scope), m.dead.Freeze(scope),
 	}
-	s.receipts = m.receipts.Freeze(scope)
+	s.receipts, s.keys = m.receipts.Freeze(scope), m.keys.Freeze(scope)
 	keys := m.takeDirt(false)
 	s.catalog.delta = m.encodeRows(append(keys, catKey{kind: catHeader}))
 	for _, k := range keys {
@@ -126,15 +128,7 @@ func (s *Snapshot) walk(base bool, emit EmitRow) error {
 		}
 	}
 	for i, f := range s.slabs {
-		name := Sections[1+i]
-		one := func(h slab.Handle, row []byte) error { return emit(name, uint64(h), row) }
-		var err error
-		if base {
-			err = f.Base(one)
-		} else {
-			err = f.Delta(one)
-		}
-		if err != nil {
+		if err := walkSlab(f, base, Sections[1+i], emit); err != nil {
 			return err
 		}
 	}
@@ -144,7 +138,18 @@ func (s *Snapshot) walk(base bool, emit EmitRow) error {
 			return err
 		}
 	}
-	return walkRing(&s.receipts, base, SectionReceipts, 0, emit)
+	if err := walkRing(&s.receipts, base, SectionReceipts, 0, emit); err != nil {
+		return err
+	}
+	return walkSlab(s.keys, base, SectionKeys, emit)
+}
+
+func walkSlab(f *slab.Frozen, base bool, s Section, emit EmitRow) error {
+	one := func(h slab.Handle, row []byte) error { return emit(s, uint64(h), row) }
+	if base {
+		return f.Base(one)
+	}
+	return f.Delta(one)
 }
 
 // walkRing emits the rows of a ring, each behind its position.
@@ -165,6 +170,7 @@ func (s *Snapshot) Release() {
 	for _, f := range s.slabs {
 		f.Release()
 	}
+	s.keys.Release()
 }
 
 // Load puts one row in place: every row of a base, then those of each delta in order, each as it was
@@ -189,6 +195,8 @@ func (m *Machine) Load(s Section, key uint64, row []byte) error {
 		return m.leases.Load(h, row)
 	case SectionDead:
 		return m.dead.Load(h, row)
+	case SectionKeys:
+		return m.keys.Load(h, row)
 	case SectionJournals:
 		q := m.queues[uint32(key)]
 		if q == nil || len(row) < 8 {
@@ -277,7 +285,7 @@ func (m *Machine) finishRows() error {
 	for h := m.dead.Next(0); h != 0; h = m.dead.Next(h) {
 		m.indexDead(h, m.dead.Get(h))
 	}
-	return nil
+	return m.finishKeys()
 }
 
 func (m *Machine) finishLeases() error {
@@ -315,6 +323,7 @@ func (m *Machine) resetIndexes() {
 	m.cursorIndex, m.leaseIndex = slab.NewIndex(seed+2), slab.NewIndex(seed+3)
 	m.receiptIndex = slab.NewIndex(seed + 4)
 	m.timers, m.holds, m.asks = slab.NewDue(), slab.NewDue(), btree.NewG(deadDegree, lessAsk)
+	m.keyIndex, m.keyDue, m.timerDue = slab.NewIndex(seed+5), slab.NewDue(), newTimerTree()
 	m.deadByID, m.deadByAddr = newDeadTrees()
 	m.liveLeases = 0
 }

@@ -89,6 +89,18 @@ func (n *Names) Free(r Ref) {
 	n.live--
 }
 
+// Room returns how many more names of so many bytes Put can take.
+func (n *Names) Room(nameBytes int) int {
+	if nameBytes > NameBytesMax {
+		return 0
+	}
+	live := 0
+	if t := n.classes[classOf(nameBytes)]; t != nil {
+		live = t.live
+	}
+	return refCells - 1 - live
+}
+
 // Live says whether a reference is taken; every value may be asked about.
 func (n *Names) Live(r Ref) bool {
 	c := r >> refClassBits
