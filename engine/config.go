@@ -29,6 +29,10 @@ type Config struct {
 	// not return.
 	Fatal func(error)
 
+	// Rested is called, from a goroutine of the node, when it has been idle for a while after work and has
+	// let go of what only work needs: time to give free memory back to the system. nil is not called.
+	Rested func()
+
 	// SegmentBytes is the size of a log segment; default 256 MiB, at least 1 MiB. Persisted per file.
 	SegmentBytes int64
 	// PoolReady is how many zeroed segment files are kept ready; default 4.

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"maps"
 	"slices"
 	"sync"
 
@@ -121,4 +122,32 @@ func (c *deliveredClaim) offset(k int) format.Offset {
 		return c.offsets[k]
 	}
 	return c.first + format.Offset(k)
+}
+
+// forget lets go of what it holds for leases that are over, when the node falls idle: while it is busy the newest
+// ones are kept up to the limit, since repeated acks name them too.
+func (d *delivered) forget(held func(lease format.UUID) bool) {
+	d.mu.Lock()
+	all := slices.Collect(maps.Keys(d.mu.leases))
+	d.mu.Unlock()
+	over := all[:0]
+	for _, id := range all {
+		if !held(id) {
+			over = append(over, id)
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, id := range over {
+		d.dropLocked(id)
+	}
+	// A map does not shrink, so the few that are left move to another one.
+	leases := make(map[format.UUID]*deliveredLease, len(d.mu.leases))
+	order := make([]format.UUID, 0, len(d.mu.leases))
+	for _, id := range d.mu.order {
+		if l := d.mu.leases[id]; l != nil {
+			leases[id], order = l, append(order, id)
+		}
+	}
+	d.mu.leases, d.mu.order = leases, order
 }

@@ -28,3 +28,20 @@ func (n *Node) Positions() []format.ManifestCheckpoint { return n.files.group().
 
 // FirstSegment is the oldest segment of the log.
 func (n *Node) FirstSegment() uint32 { return n.seq.Log().Segments()[0].Segment }
+
+// Resident is how many ids of messages the state holds, and how many leases the table of ids handed out.
+func (n *Node) Resident() (ids, leases int) {
+	n.state.RLock()
+	ids = int(n.state.m.Counters().RecentIDs)
+	n.state.RUnlock()
+	n.delivered.mu.Lock()
+	defer n.delivered.mu.Unlock()
+	return ids, len(n.delivered.mu.leases)
+}
+
+// Applied is the newest entry applied.
+func (n *Node) Applied() format.Index {
+	n.state.RLock()
+	defer n.state.RUnlock()
+	return n.state.m.Applied()
+}

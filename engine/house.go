@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"queen/engine/clock"
@@ -21,6 +22,9 @@ type house struct {
 	lag    lagTable
 	writes lastWrites
 	rates  rates
+	rest   rest
+	// forget asks the apply goroutine to let resident ids go that are over.
+	forget atomic.Bool
 	// marking is held from the look at the chunk to the end of its Mark.
 	marking sync.Mutex
 
@@ -50,6 +54,7 @@ func (h *house) applied(c *Committed, e *format.Entry, o *Applied) {
 	h.chunk.add(c.Index, localTerm, format.EntryEncoded, e, o.Canonical, h.n.cfg.Clock.Mono(), marked == c.Index)
 	h.writes.note(h.n.state.m.Touched(), e.Header.W)
 	h.n.files.applied(c, e, marked == c.Index)
+	h.forgotten()
 	if h.chunk.bytes() >= h.n.cfg.MarkBytes || h.soonDue() {
 		h.poke()
 	}
@@ -94,6 +99,7 @@ func (h *house) upkeep() {
 		if again {
 			continue
 		}
+		h.restTurn(n.cfg.Clock.Mono())
 		timer.Reset(h.pause())
 		h.wait(timer)
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"queen/engine/format"
+	"queen/engine/machine/slab"
 )
 
 // Queries read the state between two Applies, under a lock that excludes Apply; they may run beside
@@ -191,6 +192,32 @@ func (m *Machine) RecentID(part format.PartitionID, hash format.IDHash) (format.
 		Place: format.Place{Index: format.Index(id.Index), Ordinal: format.Ordinal(id.Ordinal)},
 	}, ok
 }
+
+// ResidentIDs tells how many ids of closed chunks are resident, of chunks for which durable holds and which have no
+// other before them, and when the newest of them was stored.
+func (m *Machine) ResidentIDs(durable func(mark uint64) bool) (rows int, newest format.Wall) {
+	for _, c := range m.ids.Closed() {
+		if !durable(c.Mark()) {
+			break
+		}
+		rows, newest = rows+c.Len(), max(newest, format.Wall(c.Newest()))
+	}
+	return rows, newest
+}
+
+// ForgetIDs drops resident ids of closed chunks, the oldest first, that lie outside every queue's window at the
+// state's own W, so that no verdict of this entry or a later one can ask for them: an enlarged window does not
+// reach behind W less the old one. durable says whether the id runs hold a chunk, for repeated acks. It writes no
+// state, and is called by whoever applies. It returns the number of rows dropped.
+//
+// INVARIANT: outcomes do not depend on it (TestRandom).
+func (m *Machine) ForgetIDs(durable func(mark uint64) bool) int {
+	over := m.w - m.LongestWindow()
+	return m.ids.Forget(func(c *slab.IDChunk) bool { return format.Wall(c.Newest()) < over && durable(c.Mark()) })
+}
+
+// Leased reports that a lease is possessed by somebody.
+func (m *Machine) Leased(id format.UUID) bool { return m.leaseChain(&id) != 0 }
 
 // Queue is a queue as the catalogue has it.
 type Queue struct {

@@ -3,22 +3,32 @@ package main
 import (
 	"math"
 	"os"
+	"runtime"
 	"runtime/debug"
+	"runtime/metrics"
 	"strconv"
 	"strings"
 
 	"queen/tools/cli"
 )
 
-// gcPercent trades memory for less collection: the live heap of a node is small and flat, and the garbage is made by
-// requests. The memory limit takes over before the machine is full.
-const gcPercent = 300
+const (
+	// gcPercent trades memory for less collection: the live heap of a node is small and flat, and the garbage is made by
+	// requests. The memory limit takes over before the machine is full.
+	gcPercent = 300
+	// gcHeadroom bounds the garbage of a node whose state is large: what requests make does not grow with the state, and
+	// a percentage of a million partitions would be a gigabyte. Most of such a heap holds no pointers, so that marking
+	// it more often costs little. At gcPercentMin the headroom grows with the heap again.
+	gcHeadroom   = 512 << 20
+	gcPercentMin = 40
+)
 
 // limitMemory sets the collector's policy. GOGC and GOMEMLIMIT of the environment go before it, each for itself; limit
 // is the setting in bytes, 0 to compute one. It returns the limit in force, or math.MaxInt64.
 func limitMemory(s cli.Streams, limit int64) int64 {
 	if s.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
+		afterCollections(followHeap())
 	}
 	if s.Getenv("GOMEMLIMIT") != "" {
 		return debug.SetMemoryLimit(-1)
@@ -31,6 +41,51 @@ func limitMemory(s cli.Streams, limit int64) int64 {
 	}
 	debug.SetMemoryLimit(limit)
 	return limit
+}
+
+// percentOf is the collector's percentage for a live heap.
+func percentOf(live uint64) int {
+	if live == 0 {
+		return gcPercent
+	}
+	return max(gcPercentMin, int(min(gcPercent, gcHeadroom*100/live)))
+}
+
+// followHeap returns what keeps the percentage at percentOf. Setting it stops the world for a moment, so small
+// differences are let be.
+func followHeap() func() {
+	current := gcPercent
+	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	return func() {
+		metrics.Read(sample)
+		if sample[0].Value.Kind() != metrics.KindUint64 {
+			return
+		}
+		if p := percentOf(sample[0].Value.Uint64()); p > current+current/8 || p < current-current/8 {
+			current = p
+			debug.SetGCPercent(p)
+		}
+	}
+}
+
+// afterCollections calls do after every collection from now on, from the runtime's goroutine of finalizers.
+func afterCollections(do func()) {
+	type sentinel struct{ self *sentinel }
+	var arm func()
+	arm = func() {
+		runtime.SetFinalizer(new(sentinel), func(*sentinel) {
+			do()
+			arm()
+		})
+	}
+	arm()
+}
+
+// giveBack returns free memory to the system at once; the node calls it when it has fallen idle. Objects in pools
+// survive one collection, hence two.
+func giveBack() {
+	runtime.GC()
+	debug.FreeOSMemory()
 }
 
 // machineMemory is the memory of the machine or of the control group, whichever is less; math.MaxInt64 when neither can

@@ -2,6 +2,7 @@ package main
 
 import (
 	"math"
+	"runtime"
 	"testing"
 )
 
@@ -29,5 +30,26 @@ func TestMachineMemory(t *testing.T) {
 	}
 	if m := machineMemory(); m < 64<<20 {
 		t.Errorf("this machine has %d bytes", m)
+	}
+}
+
+// Goal: the garbage that is waited for is bounded whatever the state's size, and the percentage is followed after every
+// collection.
+func TestCollectorFollowsHeap(t *testing.T) {
+	for live, want := range map[uint64]int{0: 300, 1 << 20: 300, 128 << 20: 300, 256 << 20: 200, 512 << 20: 100, 1 << 30: 50, 8 << 30: 40} {
+		if got := percentOf(live); got != want {
+			t.Errorf("percentOf(%d MiB) = %d, want %d", live>>20, got, want)
+		}
+	}
+	ran := make(chan struct{}, 64)
+	afterCollections(func() {
+		select {
+		case ran <- struct{}{}:
+		default:
+		}
+	})
+	for range 3 {
+		runtime.GC()
+		<-ran
 	}
 }

@@ -93,7 +93,7 @@ func engineConfig(c *config.Config, ticks clock.Clock, log *slog.Logger) engine.
 		SegmentBytes: c.SegmentBytes, TailBytes: c.TailBytes, WriteBytes: c.WriteBytes,
 		AdmitHold: c.AdmitHold, DiskHigh: c.DiskHigh, DiskLow: c.DiskLow, MarkBytes: c.MarkBytes, MarkEvery: c.MarkEvery,
 		CheckpointBytes: c.CheckpointBytes, CheckpointEvery: c.CheckpointEvery, RetentionEvery: c.RetentionEvery, PartitionCleanup: c.PartitionCleanup,
-		DefaultStartAll: c.SubscriptionDefault == "all",
+		DefaultStartAll: c.SubscriptionDefault == "all", Rested: giveBack,
 	}
 }
 

@@ -74,13 +74,19 @@ type idPlace struct {
 
 // NewRecentIDs returns an empty table. The seed spreads the slots: it may be any number.
 func NewRecentIDs(seed uint64) *RecentIDs {
-	r := &RecentIDs{index: NewIndex(seed), seed: seed, window: []idWindow{{chunk: new(IDChunk)}}}
-	r.index.load = idLoad
-	r.index.dead = func(h Handle) bool {
+	r := &RecentIDs{seed: seed, window: []idWindow{{chunk: new(IDChunk)}}}
+	r.index = r.newIndex()
+	return r
+}
+
+func (r *RecentIDs) newIndex() *Index {
+	x := NewIndex(r.seed)
+	x.load = idLoad
+	x.dead = func(h Handle) bool {
 		_, ok := r.number(h)
 		return !ok
 	}
-	return r
+	return x
 }
 
 // number turns a handle of the index into the number of a row held; ok is false if that row was dropped.
@@ -158,15 +164,17 @@ func (r *RecentIDs) Find(pid uint64, hash [16]byte) (ID, bool) {
 // entries.
 func (r *RecentIDs) Add(id ID) {
 	invariants.Check(r.next-r.oldest < idHandle, "slab: two thousand million recent ids")
-	n := r.next
-	r.window[len(r.window)-1].chunk.add(id)
-	r.next++
-	h := Handle(n%idHandle) + 1
-	lo, hi := halves(&id.Hash)
-	hash := r.hash(id.PID, lo, hi)
 	open := &r.window[len(r.window)-1]
-	open.indexed++
-	if s := r.slot(hash, id.PID, lo, hi); s != nil {
+	row := open.chunk.add(id)
+	r.next++
+	r.place(r.hash(row.pid, row.lo, row.hi), row, r.next-1, open)
+}
+
+// place puts row number n, which lies in w, into the index: the newest of its key from now on.
+func (r *RecentIDs) place(hash uint64, row *idRow, n uint64, w *idWindow) {
+	h := Handle(n%idHandle) + 1
+	w.indexed++
+	if s := r.slot(hash, row.pid, row.lo, row.hi); s != nil {
 		old, _ := r.number(Handle(uint32(*s)))
 		r.windowOf(old).indexed--
 		*s = uint64(tagOf(hash))<<32 | uint64(h)
@@ -175,7 +183,7 @@ func (r *RecentIDs) Add(id ID) {
 	r.index.Insert(hash, h)
 }
 
-func (c *IDChunk) add(id ID) {
+func (c *IDChunk) add(id ID) *idRow {
 	if k := len(c.places); k == 0 || c.places[k-1] != (idPlace{id.Index, id.W}) {
 		c.places = append(c.places, idPlace{id.Index, id.W})
 	}
@@ -184,8 +192,10 @@ func (c *IDChunk) add(id ID) {
 	}
 	lo, hi := halves(&id.Hash)
 	place := uint32(len(c.places) - 1)
-	*c.row(c.len) = idRow{pid: id.PID, lo: lo, hi: hi, offset: id.Offset, place: place, ordinal: id.Ordinal}
+	row := c.row(c.len)
+	*row = idRow{pid: id.PID, lo: lo, hi: hi, offset: id.Offset, place: place, ordinal: id.Ordinal}
 	c.len++
+	return row
 }
 
 // Close ends the open chunk under the number of its mark, begins the next and, if more than RecentChunks are closed,
@@ -200,6 +210,39 @@ func (r *RecentIDs) Close(mark uint64) *IDChunk {
 		r.oldest = r.window[0].chunk.first
 	}
 	return closed
+}
+
+// Forget drops closed chunks, the oldest first, as long as over says that nobody will ask for their rows any more, and
+// gives back the memory of the index that this leaves idle. It returns the number of rows dropped.
+func (r *RecentIDs) Forget(over func(c *IDChunk) bool) (rows int) {
+	keep := 0
+	for keep < len(r.window)-1 && over(r.window[keep].chunk) {
+		rows += r.window[keep].chunk.len
+		r.index.rows -= r.window[keep].indexed
+		keep++
+	}
+	r.window = slices.Delete(r.window, 0, keep)
+	r.oldest = r.window[0].chunk.first
+	if r.index.rows < int(r.index.primary.used)*idLoad/idShrink {
+		r.reindex()
+	}
+	return rows
+}
+
+// idShrink is how many times larger the index may be than its rows need before Forget makes it anew.
+const idShrink = 4
+
+// reindex makes the index anew from the rows held.
+func (r *RecentIDs) reindex() {
+	r.index = r.newIndex()
+	for i := range r.window {
+		w := &r.window[i]
+		w.indexed = 0
+		for k := range w.chunk.len {
+			row := w.chunk.row(k)
+			r.place(r.hash(row.pid, row.lo, row.hi), row, w.chunk.first+uint64(k), w)
+		}
+	}
 }
 
 // LoadChunk adds the rows of a stored chunk, in any order, and closes it. Load the chunks in the order of their
@@ -228,6 +271,14 @@ func (c *IDChunk) Mark() uint64 { return c.mark }
 
 // Len returns the number of rows.
 func (c *IDChunk) Len() int { return c.len }
+
+// Newest returns the W of the newest row, 0 when there is none.
+func (c *IDChunk) Newest() int64 {
+	if len(c.places) == 0 {
+		return 0
+	}
+	return c.places[len(c.places)-1].w
+}
 
 // Sorted gives every row to emit in the order of (Hash, PID, Index, Ordinal); the hash comes first because it is
 // spread evenly. An error ends the walk and is returned.

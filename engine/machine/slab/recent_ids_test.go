@@ -38,6 +38,7 @@ func TestRecentIDsModel(t *testing.T) {
 	r.oldest, r.next = 3*idHandle-20000, 3*idHandle-20000
 	r.window[0].chunk.first = r.next
 	chunks := []map[idKey]ID{{}}
+	gone := 0 // closed chunks that were forgotten before their turn
 	lookup := func(k idKey) (ID, bool) {
 		for i := len(chunks) - 1; i >= 0; i-- {
 			if id, ok := chunks[i][k]; ok {
@@ -69,9 +70,21 @@ func TestRecentIDsModel(t *testing.T) {
 		if chunks = append(chunks, map[idKey]ID{}); len(chunks) > RecentChunks+1 {
 			chunks = chunks[1:]
 		}
+		if mark%7 == 6 {
+			n, asked := rng.IntN(len(chunks)), 0
+			r.Forget(func(*IDChunk) bool {
+				asked++
+				return asked <= n
+			})
+			chunks = chunks[n:]
+			gone += n
+		}
 		if mark%10 == 9 {
 			checkLoaded(t, r, chunks, lookup)
 		}
+	}
+	if gone == 0 {
+		t.Fatal("nothing was forgotten")
 	}
 	live := 0
 	for _, w := range r.window {
@@ -86,7 +99,7 @@ func TestRecentIDsModel(t *testing.T) {
 func checkLoaded(t *testing.T, r *RecentIDs, chunks []map[idKey]ID, lookup func(idKey) (ID, bool)) {
 	t.Helper()
 	fresh := NewRecentIDs(77)
-	if got := len(r.Closed()); got != min(RecentChunks, len(chunks)-1) {
+	if got := len(r.Closed()); got != len(chunks)-1 {
 		t.Fatalf("%d closed chunks", got)
 	}
 	for i, c := range r.Closed() {
@@ -183,5 +196,8 @@ func TestRecentIDsMemory(t *testing.T) {
 	}
 	if r.Len() != 0 || r.index.Len() != 0 {
 		t.Errorf("%d rows, %d keys in a table whose chunks are all empty", r.Len(), r.index.Len())
+	}
+	if r.Forget(func(*IDChunk) bool { return true }); r.Bytes() > 256<<10 {
+		t.Errorf("%d bytes in a table that was told to forget everything", r.Bytes())
 	}
 }
