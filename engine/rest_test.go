@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"queen/engine"
 	"queen/engine/format"
 )
@@ -115,4 +117,65 @@ func (r *rig) untilRested(rested chan struct{}, limit time.Duration) {
 		r.clock.Advance(time.Second)
 	}
 	r.t.Fatalf("not at rest within %v", limit)
+}
+
+// TestIdleSweepIsFree: the sweep that counts lag walks all partitions for ever, so it must not make garbage of each.
+func TestIdleSweepIsFree(t *testing.T) {
+	r := newRig(t)
+	r.open()
+	defer r.close()
+	const partitions = 3000
+	for from := 0; from < partitions; from += 1000 {
+		var ops []engine.Op
+		for p := range 1000 {
+			ops = append(ops, &engine.Append{Queue: "q", Partition: fmt.Sprint(from + p), Messages: []engine.Message{{Payload: []byte("x")}}})
+		}
+		if _, err := r.node.Do(t.Context(), someone, engine.Batch{Ops: ops}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.takeSome(64)
+	if n := testing.AllocsPerRun(5, r.node.Sweep); n > 200 {
+		t.Fatalf("%v allocations for a sweep over %d partitions", n, partitions)
+	}
+}
+
+// takeSome registers the group g and pops once.
+func (r *rig) takeSome(partitions int) {
+	r.t.Helper()
+	d, err := r.node.Pop(r.t.Context(), someone, engine.PopRequest{Scope: engine.Scope{Queue: "q"}, Group: "g",
+		Start: engine.Start{Kind: format.StartAll}, Partitions: partitions})
+	if err != nil || len(d.Claims) != partitions {
+		r.t.Fatal(d, err)
+	}
+	d.Delivered()
+}
+
+// TestIdlePartitionsGo: a partition that retention has emptied is removed after the configured time, one that holds
+// something is not (S-ret-10).
+func TestIdlePartitionsGo(t *testing.T) {
+	r := newRig(t)
+	r.config = func(c *engine.Config) { c.PartitionCleanup = time.Hour }
+	r.open()
+	defer r.close()
+	if _, err := r.node.Catalog().Configure(t.Context(), someone, engine.ConfigureRequest{Queue: "q", Patch: format.QueueOptions{
+		Set: format.OptRetentionSeconds | format.OptRetentionEnabled, RetentionEnabled: true, RetentionSeconds: 7200}}); err != nil {
+		t.Fatal(err)
+	}
+	r.mustPush("old", "x")
+	r.tick(90 * time.Minute)
+	r.mustPush("new", "x")
+	known := func() (names []string) {
+		rows, _, err := r.node.Catalog().Partitions(t.Context(), someone, "q", 0, engine.Page{Limit: 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range rows {
+			names = append(names, p.Name)
+		}
+		return names
+	}
+	require.Equal(t, []string{"old", "new"}, known())
+	r.tick(40 * time.Minute)
+	require.Equal(t, []string{"new"}, known())
 }

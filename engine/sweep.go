@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -28,8 +29,10 @@ type groupLag struct {
 }
 
 const (
-	// sweepPage is how many partitions are read under one hold of the state lock.
-	sweepPage = 512
+	// sweepPage is how many partitions are read under one hold of the state lock, sweepCursors how many cursors at
+	// most unless a queue has more groups.
+	sweepPage    = 512
+	sweepCursors = 4096
 	// sweepShare bounds the sweep's part of the time: after a sweep of d it rests sweepShare x d.
 	sweepShare = 20
 )
@@ -59,6 +62,7 @@ func (n *Node) Sweep() { n.house.sweep() }
 func (h *house) sweep() {
 	n := h.n
 	seen := map[format.QueueID]*queueLag{}
+	var swept sweptPage
 	for after := format.QueueID(0); ; {
 		n.state.RLock()
 		page := n.state.m.Queues(format.Tenant{}, true, after, 64)
@@ -71,7 +75,7 @@ func (h *house) sweep() {
 			if n.closing() {
 				return
 			}
-			seen[after] = h.sweepQueue(&page[i])
+			seen[after] = h.sweepQueue(&page[i], &swept)
 		}
 	}
 	h.lag.mu.Lock()
@@ -79,7 +83,7 @@ func (h *house) sweep() {
 	h.lag.mu.Unlock()
 }
 
-func (h *house) sweepQueue(q *machine.Queue) *queueLag {
+func (h *house) sweepQueue(q *machine.Queue, page *sweptPage) *queueLag {
 	n := h.n
 	out := &queueLag{groups: map[string]*groupLag{}}
 	_, out.at = n.stamp.now()
@@ -87,19 +91,16 @@ func (h *house) sweepQueue(q *machine.Queue) *queueLag {
 	for after := format.PartitionID(0); !n.closing(); {
 		n.state.RLock()
 		groups := n.state.m.Groups(q.ID)
-		rows, next := n.state.m.Partitions(q.ID, after, 0, sweepPage, sweepPage)
-		parts := make([]sweptPartition, len(rows))
-		for i := range rows {
-			parts[i] = sweepOne(n.state.m, newPartView(rows[i], q), groups)
-		}
+		next := page.read(n.state.m, q, groups, after)
 		n.state.RUnlock()
-		for i := range parts {
-			out.count(&parts[i], groups)
-			if len(groups) > 0 && parts[i].allKnown {
-				trim.look(&parts[i].part, parts[i].slowest)
+		for i := range page.parts {
+			s := &page.parts[i]
+			out.count(s, groups)
+			if len(groups) > 0 && s.allKnown {
+				trim.look(&s.part, s.slowest)
 			}
-			trim.bounded(&parts[i].part)
-			h.cleanup(&parts[i], q)
+			trim.bounded(&s.part)
+			h.cleanup(s, q)
 		}
 		if next == 0 {
 			break
@@ -108,6 +109,28 @@ func (h *house) sweepQueue(q *machine.Queue) *queueLag {
 	}
 	trim.flush()
 	return out
+}
+
+// sweptPage is what is read under one hold of the lock. Its memory is used for every page of a sweep: the sweep runs for
+// ever, also over a million partitions where nothing happens.
+type sweptPage struct {
+	rows    []machine.Partition
+	parts   []sweptPartition
+	cursors []machine.Cursor
+}
+
+// read takes the partitions behind after; it returns where to go on, 0 at the end.
+func (p *sweptPage) read(m *machine.Machine, q *machine.Queue, groups []machine.Group, after format.PartitionID) (next format.PartitionID) {
+	limit := max(1, min(sweepPage, sweepCursors/max(1, len(groups))))
+	p.rows, next = m.UnnamedPartitions(p.rows[:0], q.ID, after, limit)
+	p.parts = p.parts[:0]
+	p.cursors = slices.Grow(p.cursors[:0], len(p.rows)*len(groups))
+	for i := range p.rows {
+		from := len(p.cursors)
+		p.cursors = p.cursors[:from+len(groups)]
+		p.parts = append(p.parts, sweepInto(p.cursors[from:], m, newPartView(p.rows[i], q), groups))
+	}
+	return next
 }
 
 // sweptPartition is one partition as every group sees it, at one instant.
@@ -120,8 +143,12 @@ type sweptPartition struct {
 }
 
 func sweepOne(m *machine.Machine, part partView, groups []machine.Group) sweptPartition {
-	s := sweptPartition{part: part, slowest: part.next, allKnown: true}
-	s.cursors = make([]machine.Cursor, len(groups))
+	return sweepInto(make([]machine.Cursor, len(groups)), m, part, groups)
+}
+
+// sweepInto is sweepOne with memory for the cursors.
+func sweepInto(cursors []machine.Cursor, m *machine.Machine, part partView, groups []machine.Group) sweptPartition {
+	s := sweptPartition{part: part, slowest: part.next, allKnown: true, cursors: cursors}
 	for g := range groups {
 		c, ok := m.CursorOf(part.id, groups[g].ID)
 		s.cursors[g] = c
@@ -184,9 +211,13 @@ func (h *house) cleanup(s *sweptPartition, q *machine.Queue) {
 	if q.Options.KafkaPartitions > 0 {
 		return
 	}
+	named, ok := n.partByID(q.Tenant, s.part.id)
+	if !ok {
+		return
+	}
 	sub := newSubmission(consumption)
 	sub.buf.AddDelete(&format.Delete{What: format.DeletePartition, Tenant: q.Tenant, Queue: []byte(q.Name),
-		Name: []byte(s.part.name), Partition: s.part.id, Offset: s.part.next})
+		Name: []byte(named.name), Partition: s.part.id, Offset: s.part.next})
 	h.commit(sub)
 }
 

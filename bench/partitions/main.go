@@ -33,7 +33,7 @@ func main() {
 	flag.IntVar(&o.dedup, "dedup", 5, "dedupWindowSeconds, passed before memory is read")
 	flag.DurationVar(&o.settle, "settle", 45*time.Second, "idle time before memory is read")
 	flag.DurationVar(&o.latency, "latency", 10*time.Second, "time for single calls")
-	flag.Int64Var(&o.recent, "recent", 320<<20, "bytes that fill what the node keeps of recent messages")
+	flag.Int64Var(&o.recent, "recent", 512<<20, "bytes that fill what the node keeps of recent messages")
 	flag.Int64Var(&o.logBytes, "log-bytes", 0, "write this many bytes of payload before the restarts")
 	flag.IntVar(&o.producers, "producers", 8, "connections that create")
 	flag.IntVar(&o.restarts, "restarts", 3, "restarts of the idle node")

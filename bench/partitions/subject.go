@@ -2,7 +2,10 @@ package main
 
 import (
 	"context"
+	"encoding/base64"
+	"encoding/binary"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -135,6 +138,16 @@ func (s *subject) resident(ctx context.Context, name string) (int64, error) {
 
 const fillerBytes = 64 << 10
 
+// filler is a JSON string of fillerBytes that hardly compresses: what fills the memory of recent messages has to
+// arrive there at its length.
+func filler(seed uint64) []byte {
+	var key [32]byte
+	binary.LittleEndian.PutUint64(key[:], seed)
+	raw := make([]byte, fillerBytes/4*3-2)
+	_, _ = rand.NewChaCha8(key).Read(raw)
+	return append(base64.StdEncoding.AppendEncode([]byte{'"'}, raw), '"')
+}
+
 // write pushes bytes to one partition of a queue of its own.
 func (s *subject) write(ctx context.Context, bytes int64) error {
 	s.written += bytes
@@ -145,8 +158,7 @@ func (s *subject) write(ctx context.Context, bytes int64) error {
 	for n := uint32(0); bytes > 0 && ctx.Err() == nil; {
 		c.PushBegin()
 		for range 64 {
-			payload := message.AppendPayload(nil, fillerBytes, n, time.Now().UnixMicro(), uint64(n)*977)
-			c.PushItem([]byte("recent"), name, message.AppendID(nil, run, 0, n), payload)
+			c.PushItem([]byte("recent"), name, message.AppendID(nil, run, 0, n), filler(run+uint64(n)))
 			n++
 			bytes -= fillerBytes
 		}
