@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"queen/engine/clock"
+	"queen/engine/seal"
 	"queen/engine/vfs"
 )
 
@@ -61,6 +62,9 @@ type Config struct {
 	SweepEvery time.Duration
 	// PartitionCleanup is how long an empty idle partition is kept; default 30 days, below 0 for ever.
 	PartitionCleanup time.Duration
+	// Keyring gives the keys of encryption at rest as they are now; nil, or a nil ring, means none: queues that want
+	// encryption refuse writes, and what was encrypted can not be read. It is called often and must not wait.
+	Keyring func() *seal.Ring
 	// DefaultStartAll makes groups that name no subscription mode start at the oldest message
 	// (S-sub-8).
 	DefaultStartAll bool

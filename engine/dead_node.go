@@ -2,10 +2,12 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"strings"
 
 	"queen/engine/format"
 	"queen/engine/machine"
+	"queen/engine/seal"
 )
 
 // deadLook bounds the dead letters one listing looks at.
@@ -52,7 +54,12 @@ func (c catalog) DeadLetters(ctx context.Context, who Caller, f DeadLetterFilter
 	var out []DeadLetter
 	for i := range found {
 		d, ok, err := c.n.deadLetter(who.Tenant, &found[i])
-		if err != nil {
+		var sealed *seal.Error
+		switch {
+		case errors.As(err, &sealed):
+			d.withoutMessage(found[i].Offset, sealed)
+			ok = true
+		case err != nil:
 			return nil, errRead(err)
 		}
 		if !ok || f.Partition != "" && d.Partition != f.Partition || f.Error != "" && !strings.Contains(d.Error, f.Error) {
@@ -237,8 +244,9 @@ func (d *doCall) addRedrive(i int, id format.DeadLetterID, dead *DeadLetter, que
 	if err := checkNames(queue, partition, "partition"); err != nil {
 		return err
 	}
-	if d.n.encrypted(d.caller.Tenant, queue) {
-		return errOfCode(format.CodeEncryption)
+	ring, refused := d.n.sealFor(d.caller.Tenant, queue)
+	if refused != nil {
+		return refused
 	}
 	rec := &dead.Message
 	txn := "dlq:" + id.String()
@@ -250,6 +258,11 @@ func (d *doCall) addRedrive(i int, id format.DeadLetterID, dead *DeadLetter, que
 	hash := format.HashID(d.n.identity.hashKey, msg.TransactionID)
 	cmd := format.Redrive{DeadLetter: id, Append: format.Append{Tenant: d.caller.Tenant, Queue: viewBytes(queue),
 		Partition: viewBytes(partition), Frame: format.FrameNative, Count: 1, IDs: format.IDsAll, Hashes: hash[:]}}
+	frame := format.EncodeFrame(nil, []format.FrameMessage{msg}, format.FrameOptions{Compress: true})
+	frame, refused = d.n.seal(ring, frame, seal.Owner{Tenant: d.caller.Tenant, Queue: viewBytes(queue), Partition: viewBytes(partition)})
+	if refused != nil {
+		return refused
+	}
 	d.push.evidence.attach(d.n, &cmd.Append)
 	sub := d.push.sub
 	d.after = append(d.after, afterOp{op: i, command: sub.buf.Count, write: true,
@@ -257,7 +270,7 @@ func (d *doCall) addRedrive(i int, id format.DeadLetterID, dead *DeadLetter, que
 			d.redriven(s, it, out, RedriveItem{DeadLetter: id, Queue: queue, Partition: partition, Group: dead.Group,
 				TransactionID: rec.TransactionID, Message: MessageResult{Status: Queued}}, txn)
 		}})
-	sub.buf.AddRedrive(&cmd, format.EncodeFrame(nil, []format.FrameMessage{msg}, format.FrameOptions{Compress: true}))
+	sub.buf.AddRedrive(&cmd, frame)
 	sub.addQueue(d.caller.Tenant, queue)
 	return nil
 }
@@ -271,6 +284,9 @@ func (d *doCall) redriven(s *submission, it *format.Result, out *Result, item Re
 		item.Message.Offset = a.Base
 		item.Message.ID = d.n.identity.messageID(s.flight.header.W, format.Place{Index: s.flight.index, Ordinal: it.First})
 		d.n.counters.redriven.Add(1)
+	case format.CodeEncryption:
+		out.Err = d.n.errUnsealed()
+		return
 	case format.CodeLimit:
 		out.Err = errOfCode(it.Code)
 		if a := &s.flight.results.Appends[it.At]; len(a.Dups) > 0 && a.Dups[0].Full {

@@ -33,7 +33,9 @@ func (c *popCall) deliver(ctx context.Context, a *popAnswer) (*Delivery, error) 
 	}
 	if len(d.messages) == 0 {
 		if d.failed != nil {
-			return nil, &Error{Code: CodeCorrupt, Message: "the claimed messages can not be read; they were handed back", Cause: d.failed}
+			e := errRead(d.failed)
+			e.Message += "; what was claimed was handed back"
+			return nil, e
 		}
 		return nil, nil
 	}

@@ -119,10 +119,6 @@ func errRange() *Error {
 	return &Error{Code: CodeOffsetOutOfRange, Field: "offset", Message: "the offset is not in the partition's log"}
 }
 
-func errRead(err error) *Error {
-	return &Error{Code: CodeCorrupt, Message: "stored bytes can not be read", Cause: err}
-}
-
 // Offsets implements Engine.
 func (n *Node) Offsets(ctx context.Context, c Caller, qs []OffsetQuery) ([]OffsetAnswer, error) {
 	if len(qs) > maxReadPositions {

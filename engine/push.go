@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	"queen/engine/format"
+	"queen/engine/seal"
 )
 
 // maxFrameBytes cuts a push to one partition into several frames at message borders, so that a
@@ -26,9 +27,10 @@ type pushEncoder struct {
 	heads  []byte
 
 	evidence idEvidence
-	// The queue looked at last, and whether it wants encryption.
-	lookedAt       string
-	looked, locked bool
+	// The queue looked at last, and what its frames are sealed with (nil is nothing).
+	lookedAt string
+	looked   bool
+	ring     *seal.Ring
 }
 
 // pushFrame says which messages of which op a frame holds. Repeats of an id inside the frame are judged
@@ -49,11 +51,11 @@ func (p *pushEncoder) add(op int, a *Append) *Error {
 		return err
 	}
 	if !p.looked || p.lookedAt != a.Queue {
-		p.looked, p.lookedAt = true, a.Queue
-		p.locked = p.n.encrypted(p.caller.Tenant, a.Queue)
-	}
-	if p.locked {
-		return errOfCode(format.CodeEncryption)
+		ring, err := p.n.sealFor(p.caller.Tenant, a.Queue)
+		if p.looked = err == nil; err != nil {
+			return err
+		}
+		p.lookedAt, p.ring = a.Queue, ring
 	}
 	var firsts map[string]int // number of the first message with an id, when the push is cut
 	for from := 0; from < len(a.Messages); {
@@ -65,13 +67,15 @@ func (p *pushEncoder) add(op int, a *Append) *Error {
 		if to < len(a.Messages) && firsts == nil {
 			firsts = map[string]int{}
 		}
-		p.addFrame(op, a, from, to, firsts)
+		if err := p.addFrame(op, a, from, to, firsts); err != nil {
+			return err
+		}
 		from = to
 	}
 	return nil
 }
 
-func (p *pushEncoder) addFrame(op int, a *Append, from, to int, firsts map[string]int) {
+func (p *pushEncoder) addFrame(op int, a *Append, from, to int, firsts map[string]int) *Error {
 	p.msgs, p.hashes, p.heads = p.msgs[:0], p.hashes[:0], p.heads[:0]
 	ids := 0
 	f := pushFrame{op: op, from: from, to: to, command: -1}
@@ -93,9 +97,12 @@ func (p *pushEncoder) addFrame(op int, a *Append, from, to int, firsts map[strin
 	}
 	if len(p.msgs) > 0 {
 		f.command = p.sub.buf.Count
-		p.addCommand(a, ids)
+		if err := p.addCommand(a, ids); err != nil {
+			return err
+		}
 	}
 	p.frames = append(p.frames, f)
+	return nil
 }
 
 // addMessage takes a message into the frame that is forming.
@@ -117,8 +124,12 @@ func (p *pushEncoder) addMessage(m *Message) {
 }
 
 // addCommand encodes the frame of the messages taken in, of which ids have one.
-func (p *pushEncoder) addCommand(a *Append, ids int) {
+func (p *pushEncoder) addCommand(a *Append, ids int) (err *Error) {
 	p.frame = format.EncodeFrame(p.frame[:0], p.msgs, format.FrameOptions{Compress: true})
+	owner := seal.Owner{Tenant: p.caller.Tenant, Queue: viewBytes(a.Queue), Partition: viewBytes(a.Partition)}
+	if p.frame, err = p.n.seal(p.ring, p.frame, owner); err != nil {
+		return err
+	}
 	cmd := format.Append{
 		Tenant: p.caller.Tenant, Queue: viewBytes(a.Queue), Partition: viewBytes(a.Partition),
 		Frame: format.FrameNative, Count: uint32(len(p.msgs)), Hashes: p.hashes,
@@ -138,6 +149,7 @@ func (p *pushEncoder) addCommand(a *Append, ids int) {
 	}
 	p.sub.buf.AddAppend(&cmd, p.frame)
 	p.sub.addQueue(p.caller.Tenant, a.Queue)
+	return nil
 }
 
 func idBitmap(dst []byte, msgs []format.FrameMessage) []byte {
@@ -236,6 +248,9 @@ func (p *pushEncoder) count(part []MessageResult, f *pushFrame) {
 
 func (p *pushEncoder) frameResults(fl *flight, it *format.Result, f *pushFrame, part []MessageResult) {
 	if e := errOfCode(it.Code); e != nil {
+		if it.Code == format.CodeEncryption {
+			e = p.n.errUnsealed()
+		}
 		for k := range part {
 			part[k] = MessageResult{Status: Refused, Err: e}
 		}

@@ -24,7 +24,7 @@ func (f *frameReader) walk(r *rows.Row, from, to format.Offset, fn func(rec *Rec
 		return fmt.Errorf("engine: read frame of partition %s at offset %d: %w", r.Partition, r.Base, err)
 	}
 	var scratch []byte // fresh for every frame: records alias it
-	head, it, err := format.ReadFrame(raw, &scratch)
+	head, it, err := f.n.readFrame(raw, r.Partition, &scratch)
 	if err != nil {
 		return fmt.Errorf("engine: frame of partition %s at offset %d, segment %d pos %d: %w",
 			r.Partition, r.Base, r.Segment, r.Pos, err)

@@ -207,11 +207,3 @@ func (n *Node) ownsLease(t format.Tenant, lease format.UUID) bool {
 	defer n.state.RUnlock()
 	return len(n.state.m.LeaseByID(t, lease)) > 0
 }
-
-// encrypted reports a queue that wants encryption at rest, for which this node has no key yet.
-func (n *Node) encrypted(t format.Tenant, queue string) bool {
-	n.state.RLock()
-	defer n.state.RUnlock()
-	q, ok := n.state.m.QueueByName(t, queue)
-	return ok && q.Options.EncryptionEnabled
-}

@@ -60,6 +60,7 @@ var readErrors = map[engine.ErrorCode]string{
 	engine.CodeOffsetOutOfRange: "OFFSET_OUT_OF_RANGE",
 	engine.CodeCorrupt:          "CORRUPT_MESSAGE",
 	engine.CodeBadRequest:       "INVALID_REQUEST",
+	engine.CodeEncryption:       "ENCRYPTION_UNAVAILABLE",
 }
 
 func readError(e *engine.Error) string {

@@ -72,7 +72,7 @@ var NotCovered = map[string]string{
 	"S-push-19": "client library",
 	"S-dup-7":   "fail-over: replication; restart: crash tests",
 	"S-dup-9":   "memory bound, not a verdict",
-	"S-dup-10":  "encryption is not built",
+	"S-dup-10":  "keys are the node's: a test of it",
 	"S-dup-11":  "Kafka frontend",
 	"S-pop-11":  "deadline margins are the node's, with a real context",
 	"S-pop-13":  "status codes are the frontends'",

@@ -113,6 +113,7 @@ type Append struct {
 	// Filled by the decoder from the regions, aliasing the entry:
 	PayloadPos uint32 // position of the frame in the entry's bytes
 	PayloadSum uint64 // xxh3-64 of the stored payload bytes
+	Sealed     bool   // the frame is sealed
 	IDs        IDMode
 	Bitmap     []byte // IDsSome only: bit i of byte i/8, low bit first
 	Hashes     []byte // 16 bytes per id, in message order

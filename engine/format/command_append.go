@@ -2,7 +2,7 @@ package format
 
 import "encoding/binary"
 
-// Flag bits of an Append. The three high bits hold the frame kind.
+// Flag bits of an Append. Bits 5 and 6 hold the frame kind.
 const (
 	appendSame          = 1 << 0 // tenant and queue are those of the Append before
 	appendDefaultTenant = 1 << 1
@@ -10,6 +10,8 @@ const (
 	appendClear         = 1 << 3
 	appendOriginals     = 1 << 4
 	appendKindShift     = 5
+	appendKindMask      = 3
+	appendSealed        = 1 << 7 // the frame's body is encrypted
 
 	// idHeadSize is the payload digest and the id mode of a frame in the id region.
 	idHeadSize = 9
@@ -19,8 +21,8 @@ const (
 	redriveHead = 16
 )
 
-// AddAppend adds a frame. Of a's decoded fields only IDs, Bitmap and Hashes are read; PayloadLen and
-// PayloadSum are computed from frame, which is copied. Count must be the frame's, Originals ordered by At.
+// AddAppend adds a frame. Of a's decoded fields only IDs, Bitmap and Hashes are read; PayloadLen,
+// PayloadSum and Sealed are computed from frame, which is copied. Count must be the frame's, Originals ordered by At.
 func (b *CommandBuf) AddAppend(a *Append, frame []byte) {
 	at := b.begin(KindAppend)
 	same := b.queueKnown && a.Tenant == b.tenant && string(a.Queue) == string(b.queue)
@@ -42,6 +44,9 @@ func (b *CommandBuf) putAppend(a *Append, frame []byte, same bool) {
 		flags |= appendSame
 	} else if a.Tenant == DefaultTenant {
 		flags |= appendDefaultTenant
+	}
+	if IsSealed(frame) {
+		flags |= appendSealed
 	}
 	if a.ExplicitID {
 		flags |= appendExplicitID
@@ -113,8 +118,9 @@ func (r *CommandReader) decodeAppend(d *decoder, a *Append) {
 	f := &r.frame
 	originals := a.Originals[:0]
 	*a = Append{
-		Tenant: r.tenant, Queue: r.queue, Frame: FrameKind(f.flags >> appendKindShift),
-		Count: f.count, PayloadLen: f.payloadLen, ExplicitID: f.flags&appendExplicitID != 0,
+		Tenant: r.tenant, Queue: r.queue, Frame: FrameKind(f.flags >> appendKindShift & appendKindMask),
+		Sealed: f.flags&appendSealed != 0,
+		Count:  f.count, PayloadLen: f.payloadLen, ExplicitID: f.flags&appendExplicitID != 0,
 		PayloadPos: f.payloadPos, PayloadSum: f.sum, IDs: f.mode, Bitmap: f.bitmap, Hashes: f.hashes,
 	}
 	d.pos = min(f.rest, len(d.b))

@@ -63,10 +63,12 @@ func FuzzEntry(f *testing.F) {
 			if a, ok := v.(*Append); ok {
 				a.PayloadPos, v2.(*Append).PayloadPos = 0, 0
 				a.PayloadSum, v2.(*Append).PayloadSum = 0, 0
+				a.Sealed, v2.(*Append).Sealed = false, false // taken from the frame, which is noise here
 			}
 			if a, ok := v.(*Redrive); ok {
 				a.Append.PayloadPos, v2.(*Redrive).Append.PayloadPos = 0, 0
 				a.Append.PayloadSum, v2.(*Redrive).Append.PayloadSum = 0, 0
+				a.Append.Sealed, v2.(*Redrive).Append.Sealed = false, false
 			}
 			if a, ok := v.(*Fire); ok {
 				a.Append.PayloadPos, v2.(*Fire).Append.PayloadPos = 0, 0
@@ -196,6 +198,11 @@ func FuzzFrame(f *testing.F) {
 			// The bound on a promised length is tested in TestHostileLengths; here it would only cost memory.
 			if binary.LittleEndian.Uint32(b[12:]) > 1<<22 {
 				return
+			}
+		}
+		if h, body, err := ParseFrame(b); err == nil && h.Sealed {
+			if s, err := h.OpenSeal(body); err == nil && len(s.Nonce)+len(s.Text)+4 != len(body) {
+				t.Fatalf("%d bytes of a body of %d", len(s.Nonce)+len(s.Text)+4, len(body))
 			}
 		}
 		var scratch []byte

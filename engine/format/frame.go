@@ -60,6 +60,8 @@ type FrameHead struct {
 	Kind         FrameKind
 	Codec        FrameCodec
 	Count        uint32
+	// Sealed says that the body is encrypted (frame_sealed.go).
+	Sealed bool
 	// RawLen and BodyLen are the body's length decompressed and as stored, bytes.
 	RawLen, BodyLen uint32
 }
@@ -140,19 +142,27 @@ func ParseFrameHead(b []byte) (h FrameHead, err error) {
 	if h.Kind != FrameNative && h.Kind != FrameKafka || h.Codec > CodecZstd {
 		return h, errorf("frame", 4, "unknown kind %d or codec %d", h.Kind, h.Codec)
 	}
-	if b[5] != 0 || b[7] != 0 {
+	if b[5]&^frameSealed != 0 || b[7] != 0 {
 		return h, errorf("frame", 5, "reserved bytes are not zero")
 	}
+	h.Sealed = b[5]&frameSealed != 0
 	h.Count = binary.LittleEndian.Uint32(b[8:])
 	h.RawLen = binary.LittleEndian.Uint32(b[12:])
 	h.BodyLen = binary.LittleEndian.Uint32(b[16:])
+	plain := h.BodyLen // of the body before it was sealed
+	if h.Sealed {
+		if plain < SealOverhead {
+			return h, errorf("frame", 16, "sealed body of %d bytes, at least %d", plain, SealOverhead)
+		}
+		plain -= SealOverhead
+	}
 	switch {
 	case h.Count == 0 || h.Count > MaxOrdinals:
 		return h, errorf("frame", 8, "count %d, want 1..%d", h.Count, MaxOrdinals)
-	case h.RawLen > MaxFrameRaw || h.BodyLen > MaxFrameRaw:
+	case h.RawLen > MaxFrameRaw || plain > MaxFrameRaw:
 		return h, errorf("frame", 12, "body of %d bytes, at most %d", h.RawLen, MaxFrameRaw)
-	case h.Codec == CodecNone && h.RawLen != h.BodyLen:
-		return h, errorf("frame", 12, "raw length %d of an uncompressed body of %d", h.RawLen, h.BodyLen)
+	case h.Codec == CodecNone && h.RawLen != plain:
+		return h, errorf("frame", 12, "raw length %d of an uncompressed body of %d", h.RawLen, plain)
 	case h.Kind == FrameNative && h.Count > h.RawLen:
 		return h, errorf("frame", 8, "count %d over the bytes of the body", h.Count)
 	}
@@ -190,11 +200,15 @@ func (h FrameHead) Messages(raw []byte) FrameReader {
 }
 
 // ReadFrame parses, verifies and if need be decompresses a frame into scratch, whose capacity is
-// reused, and returns an iterator over its messages. They alias b or *scratch.
+// reused, and returns an iterator over its messages. They alias b or *scratch. A sealed frame is an error:
+// whoever has keys opens it first.
 func ReadFrame(b []byte, scratch *[]byte) (FrameHead, FrameReader, error) {
 	h, body, err := ParseFrame(b)
 	if err != nil {
 		return h, FrameReader{}, err
+	}
+	if h.Sealed {
+		return h, FrameReader{}, errorf("frame", 5, "the body is sealed")
 	}
 	if h.Codec != CodecNone {
 		if *scratch, err = h.Decompress((*scratch)[:0], body); err != nil {

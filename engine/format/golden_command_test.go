@@ -1,5 +1,7 @@
 package format
 
+import "bytes"
+
 import "strings"
 
 // Fixed values of the golden samples: every field differs from its neighbours.
@@ -125,6 +127,10 @@ func longCommandGoldens() []golden {
 		PayloadLen: uint32(len(frame)), Originals: []Original{{1, 300, Place{70_000, 5}, goldenWall}}, ExplicitID: true,
 		IDs: IDsSome, Bitmap: []byte{1}, Hashes: goldenSum[:], PayloadPos: 64, PayloadSum: PayloadSum(frame),
 	}
+	secret := BeginSeal(bytes.Clone(frame), 3, make([]byte, SealNonce))
+	EndSeal(secret)
+	sealed := &Append{Tenant: DefaultTenant, Queue: []byte("q"), Partition: []byte("p"), Frame: FrameNative, Count: 2, Sealed: true,
+		PayloadLen: uint32(len(secret)), IDs: IDsNone, PayloadPos: 64, PayloadSum: PayloadSum(secret)}
 	redrive := &Redrive{goldenLease, *app}
 	redrive.Append.Tenant, redrive.Append.Originals, redrive.Append.ClearTo = DefaultTenant, nil, 0
 	pop := &Pop{
@@ -139,6 +145,8 @@ func longCommandGoldens() []golden {
 		commandGolden("append", func(b *CommandBuf) { b.AddAppend(app, frame) }, app,
 			"1 flags: explicit id, clear, originals; native\n"+appendHead+"16 tenant\n2 queue\n2 partition\n2 clear to\n"+
 				"1 originals\n1 at\n2 offset\n3 place: index\n1 place: ordinal\n8 W, zigzag"),
+		commandGolden("append_sealed", func(b *CommandBuf) { b.AddAppend(sealed, secret) }, sealed,
+			"1 flags: default tenant; native, sealed\n"+appendHead+"2 queue\n2 partition"),
 		commandGolden("redrive", func(b *CommandBuf) { b.AddRedrive(redrive, frame) }, redrive,
 			"16 dead letter\n1 flags: default tenant, explicit id; native\n"+appendHead+"2 queue\n2 partition"),
 		commandGolden("pop", func(b *CommandBuf) { b.AddPop(pop) }, pop,

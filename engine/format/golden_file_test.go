@@ -1,6 +1,9 @@
 package format
 
-import "encoding/binary"
+import (
+	"bytes"
+	"encoding/binary"
+)
 
 // blockGolden is a sealed 4 KiB block: its checksum is the last field.
 func blockGolden(name string, v interface{ Encode([]byte) }, want any, parse func([]byte) (any, error), text string) golden {
@@ -300,6 +303,10 @@ func entryGoldens() []golden {
 		}
 		return out, err
 	}
+	seal := Sealed{Key: 3, Nonce: []byte("abcdefghijklmnopqrstuvwx")}
+	sealed := BeginSeal(bytes.Clone(frame), seal.Key, seal.Nonce)
+	EndSeal(sealed)
+	seal.Text = sealed[FrameHeadSize+sealedHead:] // as if the cipher changed nothing and the tag were zero
 	var buf CommandBuf
 	buf.AddTick()
 	buf.AddAppend(&Append{
@@ -329,6 +336,16 @@ func entryGoldens() []golden {
 		{
 			name: "frame_zstd", bytes: packed, want: []FrameMessage{{Payload: make([]byte, 1000)}}, parse: parseFrame,
 			fields: lines(frameHead + "-1 body, compressed"), decodeOnly: true,
+		},
+		{
+			name: "frame_sealed", bytes: sealed, want: seal, parse: func(b []byte) (any, error) {
+				h, body, err := ParseFrame(b)
+				if err != nil {
+					return nil, err
+				}
+				return h.OpenSeal(body)
+			},
+			fields: lines(frameHead + "4 key\n24 nonce\n57 ciphertext\n16 tag"),
 		},
 		{
 			name: "entry", bytes: entry, want: header,

@@ -7,12 +7,16 @@ import (
 	"queen/engine/machine/slab"
 )
 
-// applyAppend stores one frame: creates queue and partition when absent, refuses what repeats, and
-// gives the rest one gapless run of offsets (S-push-2 to 8, S-dup-1 to 13).
+// applyAppend stores one frame: creates queue and partition when absent, refuses what repeats and what
+// should have been sealed, and gives the rest one gapless run of offsets (S-push-2 to 8, S-dup-1 to 13).
 func (m *Machine) applyAppend(a *format.Append, res *format.AppendResult) format.Code {
 	res.Count = a.Count
 	q := m.queueBy(a.Tenant, a.Queue)
 	ph := handle(0)
+	// What was encoded before the queue was told to encrypt must not be stored behind that order.
+	if q != nil && q.opts.EncryptionEnabled && !a.Sealed {
+		return format.CodeEncryption
+	}
 	if q != nil {
 		if ph = m.partByName(q, a.Partition); ph != 0 && m.evidenceLate(q, m.parts.Get(ph), a) {
 			return format.CodeStaleEvidence

@@ -26,6 +26,9 @@ func (c *Config) validateAccess() (errs []error) {
 	if c.JWTSecret != "" && c.JWTSecretFile != "" {
 		errs = append(errs, errors.New("jwt.secret.file: jwt.secret is there too: only one can count"))
 	}
+	if c.EncryptionKey != "" && c.EncryptionKeyring != "" {
+		errs = append(errs, errors.New("encryption.keyring: encryption.key is there too: put it into the file as the key 1"))
+	}
 	if !c.Insecure && !privateURL(c.JWTKeySet) {
 		errs = append(errs, fmt.Errorf("jwt.jwks.url: whoever answers for %s decides which tokens are good: use https, "+
 			"or allow it with --insecure", c.JWTKeySet))

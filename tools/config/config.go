@@ -29,6 +29,9 @@ type Config struct {
 
 	// TLSCert, TLSKey and TLSClientCA are PEM files, or "": without a certificate listeners speak in the clear.
 	TLSCert, TLSKey, TLSClientCA string
+	// EncryptionKey is one key in hex, EncryptionKeyring a file of them; "" for both means that encrypted queues can be
+	// neither written nor read.
+	EncryptionKey, EncryptionKeyring string
 	// AuthKeys is the file of API keys, or "".
 	AuthKeys string
 	// The JWT fields say which tokens are taken, see auth.TokenOptions; JWTSecretFile holds JWTSecret, JWTPublicKey is a

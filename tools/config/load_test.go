@@ -175,7 +175,8 @@ func TestRefused(t *testing.T) {
 			[]string{"tenancy.trusted.proxies", "want addresses and networks"}},
 		{"upstream name of a missing part, by prefix", nil, []string{"QUEEN_KV_MAX_VALUE_BYTES=1"}, "",
 			[]string{"environment QUEEN_KV_MAX_VALUE_BYTES: the key-value store is not built yet"}},
-		{"encryption key", nil, []string{"QUEEN_ENCRYPTION_KEY=aa"}, "", []string{"encryption at rest is not built yet"}},
+		{"encryption key and ring", []string{"--encryption-keyring", "ring.yaml"}, []string{"QUEEN_ENCRYPTION_KEY=hunter2"}, "",
+			[]string{"encryption.keyring: encryption.key is there too"}},
 		{"upstream value", nil, []string{"RETENTION_INTERVAL=5s"}, "",
 			[]string{`environment RETENTION_INTERVAL: want a number of milliseconds, not "5s"`}},
 
@@ -238,6 +239,7 @@ func TestTaken(t *testing.T) {
 			"http", "0.0.0.0:1", 2},
 		{"reachable with keys", []string{"--http", "0.0.0.0:1", "--auth-keys", "k.yaml"}, nil, "", "http", "0.0.0.0:1", 0},
 		{"secrets are masked", []string{"--jwt-enabled", "--jwt-secret", "hunter2"}, nil, "", "jwt.secret", "***", 0},
+		{"encryption keys are masked", nil, []string{"QUEEN_ENCRYPTION_KEY=hunter2"}, "", "encryption.key", "***", 0},
 		{"tokens switched off with their settings", nil, []string{"JWT_ENABLED=false", "JWT_SECRET=s"}, "",
 			"jwt.enabled", "false", 2},
 		{"any algorithm", []string{"--jwt-enabled", "--jwt-secret", "s"}, []string{"JWT_ALGORITHM=auto"}, "",

@@ -44,7 +44,6 @@ const (
 	kafkaFrontend = "the Kafka frontend"
 	mcpFrontend   = "the MCP frontend"
 	clustering    = "replication"
-	encryption    = "encryption at rest"
 	kvStore       = "the key-value store"
 	timers        = "timers"
 	ephemeral     = "ephemeral queues"
@@ -128,7 +127,6 @@ var unbuiltSettings = []setting{
 	{key: "node.id", usage: "number of this node in its cluster", feature: clustering},
 	{key: "peer.addr", usage: "address for the other nodes", feature: clustering},
 	{key: "peers", usage: "all nodes of the cluster: 1=HOST:PORT,2=...", feature: clustering},
-	{key: "encryption.key", usage: "key of payloads at rest", feature: encryption, secret: true},
 }
 
 // byKey finds a row; nil when there is none.

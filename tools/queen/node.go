@@ -30,6 +30,7 @@ type node struct {
 	auth *auth.Chain
 	// certs is the certificate of every listener; nil when they speak in the clear.
 	certs *certs.Store
+	keys  *keyring
 	ready readyFile
 	// served gets the end of each frontend's Serve.
 	served chan error
@@ -51,6 +52,9 @@ func startNode(c *config.Config, log *slog.Logger) (*node, error) {
 		return nil, err
 	}
 	if n.certs, err = openCerts(c, log); err != nil {
+		return nil, err
+	}
+	if n.keys, err = openKeyring(c, log); err != nil {
 		return nil, err
 	}
 	listener, err := wire.Listen(wire.Options{Addr: c.HTTP, MaxConns: c.HTTPMaxConns, Logger: log})
@@ -75,7 +79,7 @@ func startNode(c *config.Config, log *slog.Logger) (*node, error) {
 	}
 	n.ready.HTTP = listener.Addr().String()
 	go func() { n.served <- n.http.Serve() }()
-	if n.engine, err = engine.OpenLocal(engineConfig(c, ticks, log)); err != nil {
+	if n.engine, err = engine.OpenLocal(engineConfig(c, ticks, log, n.keys)); err != nil {
 		_ = n.stop(context.Background())
 		return nil, err
 	}
@@ -87,13 +91,13 @@ func startNode(c *config.Config, log *slog.Logger) (*node, error) {
 	return n, nil
 }
 
-func engineConfig(c *config.Config, ticks clock.Clock, log *slog.Logger) engine.Config {
+func engineConfig(c *config.Config, ticks clock.Clock, log *slog.Logger, keys *keyring) engine.Config {
 	return engine.Config{
 		FS: vfs.NewOS(vfs.OSOptions{}), Clock: ticks, Rand: clock.RealRand(), Log: log, Dir: c.Data, Fatal: fatal(log),
 		SegmentBytes: c.SegmentBytes, TailBytes: c.TailBytes, WriteBytes: c.WriteBytes,
 		AdmitHold: c.AdmitHold, DiskHigh: c.DiskHigh, DiskLow: c.DiskLow, MarkBytes: c.MarkBytes, MarkEvery: c.MarkEvery,
 		CheckpointBytes: c.CheckpointBytes, CheckpointEvery: c.CheckpointEvery, RetentionEvery: c.RetentionEvery, PartitionCleanup: c.PartitionCleanup,
-		DefaultStartAll: c.SubscriptionDefault == "all", Rested: giveBack,
+		DefaultStartAll: c.SubscriptionDefault == "all", Rested: giveBack, Keyring: keys.ring,
 	}
 }
 
@@ -134,6 +138,9 @@ func (n *node) stop(ctx context.Context) error {
 func (n *node) reload() {
 	if n.auth != nil && n.auth.Keys != nil {
 		told(n.log, "auth.keys")(n.auth.Keys.Reload())
+	}
+	if n.keys.file != nil {
+		told(n.log, "encryption.keyring")(n.keys.file.Reload())
 	}
 	if n.certs != nil {
 		told(n.log, "tls.cert")(n.certs.Reload())
