@@ -147,7 +147,7 @@ func (i *ids) postponed(err error) error {
 // add makes the run of one chunk.
 func (i *ids) add(job *idJob) error {
 	rows := make([]format.IDRow, 0, job.chunk.Len())
-	err := job.chunk.Sorted(func(id slab.ID) error {
+	err := job.chunk.Each(func(id slab.ID) error {
 		rows = append(rows, idRow(&id))
 		return nil
 	})
@@ -271,8 +271,12 @@ func (e *idEvidence) begin(n *Node) {
 		e.err = &Error{Code: CodeOverloaded, RetryAfter: time.Second, Message: "the index of older ids lags behind"}
 		return
 	}
-	e.clear = n.ids.set.ClearTo()
+	e.clear = min(n.ids.set.ClearTo(), from+evidenceAhead)
 }
+
+// evidenceAhead is how many marks may come between the look-up and apply before it has to be done again. The ids of
+// those chunks are resident when the look-up is done, so that their runs, the newest and smallest, are left out.
+const evidenceAhead = 4
 
 // appendOriginals turns what was found, one per id, into originals, by the message's number.
 func appendOriginals(dst []format.Original, a *format.Append, found []idruns.Original) []format.Original {

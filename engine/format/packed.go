@@ -28,6 +28,7 @@ type packedRow [packedColumnsMax]uint64
 type packer struct {
 	columns  int
 	low, top packedRow
+	rowBits  int // of a row between low and top
 	rows     []packedRow
 	heap     []byte // in the order of the items; laid out backwards from the block's end
 	heapEnds []int
@@ -42,18 +43,27 @@ func (p *packer) heapRef(item []byte) uint64 { return uint64(len(p.heap) + len(i
 
 // add takes the row unless the block would overflow. A row always fits into an empty block.
 func (p *packer) add(row *packedRow, item []byte) bool {
-	low, top := *row, *row
-	if len(p.rows) > 0 {
+	n, rowBits, within := len(p.rows)+1, p.rowBits, p.within(row)
+	var low, top packedRow
+	if !within {
+		low, top = *row, *row
+		if n > 1 {
+			for i := range p.columns {
+				low[i], top[i] = min(p.low[i], row[i]), max(p.top[i], row[i])
+			}
+		}
+		rowBits = 0
 		for i := range p.columns {
-			low[i], top[i] = min(p.low[i], row[i]), max(p.top[i], row[i])
+			rowBits += bits.Len64(top[i] - low[i])
 		}
 	}
-	n := len(p.rows) + 1
-	size := packedHeadSize(p.columns) + (n*rowBits(p.columns, &low, &top)+7)/8 + len(p.heap) + len(item)
+	size := packedHeadSize(p.columns) + (n*rowBits+7)/8 + len(p.heap) + len(item)
 	if size > BlockSize || n > PackedRowsMax {
 		return false
 	}
-	p.low, p.top = low, top
+	if !within {
+		p.low, p.top, p.rowBits = low, top, rowBits
+	}
 	p.rows = append(p.rows, *row)
 	if len(item) > 0 {
 		p.heap = append(p.heap, item...)
@@ -62,14 +72,20 @@ func (p *packer) add(row *packedRow, item []byte) bool {
 	return true
 }
 
-func packedHeadSize(columns int) int { return packedFixed + (9*columns+7)&^7 }
-
-func rowBits(columns int, low, top *packedRow) (n int) {
-	for i := range columns {
-		n += bits.Len64(top[i] - low[i])
+// within reports that the row needs no column to be wider, as most rows of a block do.
+func (p *packer) within(row *packedRow) bool {
+	if len(p.rows) == 0 {
+		return false
 	}
-	return n
+	for i := range p.columns {
+		if row[i] < p.low[i] || row[i] > p.top[i] {
+			return false
+		}
+	}
+	return true
 }
+
+func packedHeadSize(columns int) int { return packedFixed + (9*columns+7)&^7 }
 
 // encode writes the block into the first BlockSize bytes of dst.
 func (p *packer) encode(dst []byte) {

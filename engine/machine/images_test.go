@@ -56,7 +56,7 @@ func (im *images) load(m *Machine) *Machine {
 	}
 	for _, c := range m.Chunks() {
 		var ids []slab.ID
-		if err := c.Sorted(func(id slab.ID) error {
+		if err := c.Each(func(id slab.ID) error {
 			ids = append(ids, id)
 			return nil
 		}); err != nil {

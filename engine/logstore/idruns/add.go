@@ -106,39 +106,39 @@ func (s *Set) write(mark uint64, rows []format.IDRow) (*run, error) {
 		return nil, err
 	}
 	for _, k := range sorted(rows) {
-		if err := w.add(&rows[k.at]); err != nil {
+		if err := w.add(&rows[k.At]); err != nil {
 			return nil, w.abort(err)
 		}
 	}
 	return w.finish()
 }
 
-// sortKey stands for a row while a chunk is sorted: it is less than half as long.
-type sortKey struct {
-	pid, high uint64
-	at        uint32
-}
-
 // sorted returns the order of the rows by (partition, hash, offset).
-func sorted(rows []format.IDRow) []sortKey {
-	keys := make([]sortKey, len(rows))
+func sorted(rows []format.IDRow) []runfile.Order {
+	keys := make([]runfile.Order, len(rows))
 	for i := range rows {
 		r := &rows[i]
-		keys[i] = sortKey{uint64(r.Partition), binary.BigEndian.Uint64(r.Hash[:8]), uint32(i)}
+		keys[i] = runfile.Order{Partition: uint64(r.Partition), Next: binary.BigEndian.Uint64(r.Hash[:8]), At: uint32(i)}
 	}
-	slices.SortFunc(keys, func(a, b sortKey) int {
-		switch {
-		case a.pid != b.pid:
-			return cmp.Compare(a.pid, b.pid)
-		case a.high != b.high:
-			return cmp.Compare(a.high, b.high)
-		case rows[a.at].Less(&rows[b.at]):
-			return -1
-		case rows[b.at].Less(&rows[a.at]):
-			return 1
+	keys = runfile.SortByPartition(keys)
+	for from := 0; from < len(keys); {
+		to := from + 1
+		for to < len(keys) && keys[to].Partition == keys[from].Partition {
+			to++
 		}
-		return 0
-	})
+		slices.SortFunc(keys[from:to], func(a, b runfile.Order) int {
+			switch {
+			case a.Next != b.Next:
+				return cmp.Compare(a.Next, b.Next)
+			case rows[a.At].Less(&rows[b.At]):
+				return -1
+			case rows[b.At].Less(&rows[a.At]):
+				return 1
+			}
+			return 0
+		})
+		from = to
+	}
 	return keys
 }
 

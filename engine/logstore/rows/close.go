@@ -1,11 +1,11 @@
 package rows
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
 	"queen/engine/format"
+	"queen/engine/logstore/runfile"
 )
 
 // Close writes the index of a segment: every row that memory holds up to the segment's last one, of
@@ -77,16 +77,9 @@ func (p *part) drop() {
 	p.x.mem.drop(p.hi)
 }
 
-// rowKey is what rows are sorted by, with where the row is.
-type rowKey struct {
-	pid    format.PartitionID
-	base   format.Offset
-	number uint64
-	part   int
-}
-
 func (x *Runs) writeParts(segment uint32, parts []part, l *list) (*run, error) {
-	var keys []rowKey
+	// A partition's offsets rise with its rows' numbers, so that its rows are in order as they come.
+	var keys []runfile.Order // Next is the part, At the number in it
 	var c census
 	at := format.Wall(0)
 	c.addSegment(format.SegmentID(segment))
@@ -105,19 +98,19 @@ func (x *Runs) writeParts(segment uint32, parts []part, l *list) (*run, error) {
 		}
 		keys = slices.Grow(keys, int(p.hi-p.mem.floor))
 		for n := p.mem.floor; n < p.hi; n++ {
-			r := p.mem.at(n)
-			keys = append(keys, rowKey{r.partition, r.base, n, i})
+			pid := p.mem.at(n).partition
+			keys = append(keys, runfile.Order{Partition: uint64(pid), Next: uint64(i), At: uint32(n - p.mem.floor)})
 		}
 	}
-	slices.SortFunc(keys, func(a, b rowKey) int { return cmp.Or(cmp.Compare(a.pid, b.pid), cmp.Compare(a.base, b.base)) })
+	keys = runfile.SortByPartition(keys)
 	w, err := x.create(segment, segment, &c, at)
 	if err != nil {
 		return nil, err
 	}
 	var rows []format.Row
 	for i := range keys {
-		p := &parts[keys[i].part]
-		row := p.mem.row(keys[i].number)
+		p := &parts[keys[i].Next]
+		row := p.mem.row(p.mem.floor + uint64(keys[i].At))
 		if rows, err = row.appendFormat(rows[:0]); err != nil {
 			return nil, w.abort(err)
 		}

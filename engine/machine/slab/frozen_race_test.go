@@ -130,7 +130,7 @@ func TestIDChunkRace(t *testing.T) {
 		chunk := r.Close(uint64(k))
 		readers.Go(func() {
 			var last ID
-			errs[k] = chunk.Sorted(func(id ID) error {
+			errs[k] = chunk.Each(func(id ID) error {
 				err := checkOrder(last, id)
 				last = id
 				return err

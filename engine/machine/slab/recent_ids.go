@@ -280,30 +280,11 @@ func (c *IDChunk) Newest() int64 {
 	return c.places[len(c.places)-1].w
 }
 
-// Sorted gives every row to emit in the order of (Hash, PID, Index, Ordinal); the hash comes first because it is
-// spread evenly. An error ends the walk and is returned.
-func (c *IDChunk) Sorted(emit func(id ID) error) error {
-	// The first eight bytes of the hash nearly always decide, so they are sorted beside the row's number, in
-	// memory of their own: sorting row numbers through the blocks misses the caches at every comparison and
-	// took four times as long.
-	type key struct {
-		head uint64 // big-endian, so that numbers order as bytes do
-		row  uint32
-	}
-	order := make([]key, c.len)
-	for i := range order {
-		order[i] = key{bits.ReverseBytes64(c.row(i).lo), uint32(i)}
-	}
-	slices.SortFunc(order, func(x, y key) int {
-		if x.head != y.head {
-			return cmp.Compare(x.head, y.head)
-		}
-		a, b := c.row(int(x.row)), c.row(int(y.row))
-		return cmp.Or(cmp.Compare(bits.ReverseBytes64(a.hi), bits.ReverseBytes64(b.hi)), cmp.Compare(a.pid, b.pid),
-			cmp.Compare(x.row, y.row))
-	})
-	for _, k := range order {
-		if err := emit(c.id(int(k.row))); err != nil {
+// Each gives every row to emit in the order of adding, which is that of (Index, Ordinal). An error ends the walk and is
+// returned.
+func (c *IDChunk) Each(emit func(id ID) error) error {
+	for i := range c.len {
+		if err := emit(c.id(i)); err != nil {
 			return err
 		}
 	}

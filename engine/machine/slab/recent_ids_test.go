@@ -1,7 +1,6 @@
 package slab
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/binary"
 	"fmt"
@@ -23,8 +22,7 @@ func idOf(n, seq uint64) ID {
 }
 
 func checkOrder(a, b ID) error {
-	if cmp.Or(bytes.Compare(a.Hash[:], b.Hash[:]), cmp.Compare(a.PID, b.PID), cmp.Compare(a.Index, b.Index),
-		cmp.Compare(a.Ordinal, b.Ordinal)) > 0 {
+	if cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(a.Ordinal, b.Ordinal)) > 0 {
 		return fmt.Errorf("%+v before %+v", a, b)
 	}
 	return nil
@@ -104,7 +102,7 @@ func checkLoaded(t *testing.T, r *RecentIDs, chunks []map[idKey]ID, lookup func(
 	}
 	for i, c := range r.Closed() {
 		var rows []ID
-		err := c.Sorted(func(id ID) error {
+		err := c.Each(func(id ID) error {
 			if len(rows) > 0 {
 				if err := checkOrder(rows[len(rows)-1], id); err != nil {
 					return err
