@@ -22,12 +22,14 @@ func (n *Node) Apply(c Committed) (Applied, error) {
 		fl = &flight{header: e.Header}
 	}
 	fl.index = c.Index
+	switched := false
 	n.state.Lock()
 	before := n.state.m.Rows()
 	err = errors.Join(n.state.m.Apply(c.Index, &e, &fl.results), n.keyed.failed)
 	if err == nil {
 		n.index(&c, &e, &fl.results) // before the lock goes: who sees an offset finds its row
-		n.adminGen.Store(n.state.m.AdminGeneration())
+		gen := n.state.m.AdminGeneration()
+		switched = n.adminGen.Swap(gen) != gen
 	}
 	n.state.Unlock()
 	if err != nil {
@@ -42,6 +44,9 @@ func (n *Node) Apply(c Committed) (Applied, error) {
 	n.house.applied(&c, &e, &outcome) // first: who waited for a Mark finds it noted
 	n.complete(fl)
 	n.wake(n.state.m.Touched())
+	if switched && n.ready.Load() {
+		n.ephemeral.refresh()
+	}
 	return outcome, nil
 }
 

@@ -45,6 +45,9 @@ type Engine interface {
 	// Keyed reads KV rows, timers and locks. Its methods answer CodeNotBuilt until that is built.
 	Keyed() Keyed
 
+	// Ephemeral is the door to the queues in memory.
+	Ephemeral() Ephemeral
+
 	// Catalog lists and changes queues, partitions, consumer groups and dead letters.
 	Catalog() Catalog
 

@@ -42,6 +42,7 @@ type Node struct {
 	files     *files
 	ids       *ids
 	keyed     *keyedRows
+	ephemeral *ephemeralQueues // set before ready, never changed
 	counters  counters
 
 	ready      atomic.Bool
@@ -130,6 +131,8 @@ func Open(cfg Config, seq Sequencer) (*Node, error) {
 		n.stop()
 		return nil, err
 	}
+	n.ephemeral = newEphemeral(EphemeralOptions{Clock: cfg.Clock, Rows: n, Incarnation: cfg.Rand.Uint64(), MaxBytes: cfg.EphemeralBytes,
+		Rate: cfg.EphemeralRate, Burst: cfg.EphemeralBurst})
 	n.ready.Store(true)
 	n.house.start()
 	n.files.start()
@@ -179,6 +182,7 @@ func (n *Node) stop() error {
 		n.ready.Store(false)
 		close(n.stopping)
 		n.park.close()
+		n.ephemeral.close()
 		n.house.stop()
 		err = n.files.stop()
 		n.fuser.close()
@@ -291,6 +295,7 @@ func (n *Node) Kill() {
 		n.killed.Store(true)
 		close(n.stopping)
 		n.park.close()
+		n.ephemeral.close()
 		n.fuser.close()
 		if seq, ok := n.seq.(interface{ Kill() }); ok {
 			seq.Kill()

@@ -24,7 +24,8 @@ type ModelOptions struct {
 // Model is the reference implementation of engine.Engine: everything in memory, one mutex, nothing
 // durable. Parked calls wait on the clock and are served in the order of their arrival.
 type Model struct {
-	opts ModelOptions
+	opts      ModelOptions
+	ephemeral engine.Ephemeral
 
 	mu struct {
 		sync.Mutex
@@ -55,6 +56,7 @@ func NewModel(o ModelOptions) *Model {
 		o.Clock = clock.Real()
 	}
 	m := &Model{opts: o}
+	m.ephemeral = engine.NewEphemeral(engine.EphemeralOptions{Clock: o.Clock, Rows: &adminRows{}, Incarnation: 1})
 	m.mu.s = newState()
 	m.mu.s.changed = m.changedLocked
 	m.mu.bump = make(chan struct{})

@@ -74,7 +74,7 @@ func TestPlan(t *testing.T) {
 	refused(t, Denied, r.tryPush("q", "1"))
 	_, err := r.s.Pop(context.Background(), someone, request("q", 1))
 	refused(t, Denied, err)
-	refused(t, Denied, r.s.Usable(someone))
+	refused(t, Denied, r.s.Usable(someone, "q"))
 	require.NoError(t, r.s.Push(format.Tenant{1}, "q", "p", [][]byte{{1}}), "of others nothing is asked")
 	r.check()
 

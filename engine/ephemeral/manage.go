@@ -16,8 +16,11 @@ func (s *Store) Refresh(t format.Tenant, queue string) {
 	}
 }
 
-// Usable says why a call that changes something would be refused; nil when it would not.
-func (s *Store) Usable(t format.Tenant) error {
+// Usable says why a call that changes a queue would be refused; nil when it would not.
+func (s *Store) Usable(t format.Tenant, queue string) error {
+	if err := checkName("queue", queue, false); err != nil {
+		return err
+	}
 	s.begin()
 	defer s.end()
 	if err := s.usable(); err != nil {

@@ -108,7 +108,7 @@ func (p *push) fit(q *queue, set *Settings) (freed int64, err error) {
 		return 0, nil
 	}
 	full := &Error{Reason: QueueFull, RetryAfter: time.Second, Message: fmt.Sprintf(
-		"queue_full: the queue holds at most %d messages and %d bytes", set.MaxLength, set.MaxBytes)}
+		"the queue holds at most %d messages and %d bytes", set.MaxLength, set.MaxBytes)}
 	if set.Policy != DropOldest {
 		return 0, full
 	}
