@@ -32,6 +32,8 @@ type call struct {
 	route  *route
 	engine engine.Engine
 	caller engine.Caller
+	// known says that a principal stands behind caller.
+	known bool
 	// names are those of the path, still percent-encoded.
 	names [maxNames]string
 	// unmeasured calls are not counted in the operation's duration: they waited on purpose.
@@ -76,7 +78,7 @@ func (c *call) identify() error {
 		return err
 	}
 	if p != nil {
-		c.caller.Subject = p.Subject
+		c.known, c.caller.Subject = true, p.Subject
 	}
 	if c.route.Keyed {
 		key := c.ctx.Request.Header.Peek("Idempotency-Key")

@@ -41,6 +41,9 @@ type Options struct {
 	// principal's own tenant, without Auth for the default one.
 	Tenancy        bool
 	TrustedProxies []netip.Prefix
+	// ManyTenants says that callers may be of several tenants: metrics then name queues and groups only to a caller who
+	// is known, and only its own.
+	ManyTenants bool
 	// LabeledQueues caps the values of the queue label of metrics, and those of the group label; what is above it is
 	// counted under "_other". Default 200.
 	LabeledQueues int

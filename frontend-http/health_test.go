@@ -12,6 +12,7 @@ import (
 
 	"queen/engine"
 	"queen/engine/enginetest"
+	"queen/engine/format"
 )
 
 // TestHealth of a serving node and of one that starts, drains or has stopped.
@@ -143,7 +144,7 @@ func TestLabelsAreCapped(t *testing.T) {
 			n.get("/api/v1/pop/queue/" + q + "?subscriptionMode=all&consumerGroup=" + g).is(200)
 		}
 	}
-	families, err := n.f.metrics.registry.Gather()
+	families, err := n.f.metrics.gather(format.DefaultTenant, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,7 +179,7 @@ func checkSeries(t *testing.T, f *dto.MetricFamily, series int, sum float64) {
 func TestMetricNames(t *testing.T) {
 	n := start(t)
 	n.push1("q", "p", "t", `1`)
-	families, err := n.f.metrics.registry.Gather()
+	families, err := n.f.metrics.gather(format.DefaultTenant, true)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 
 	"queen/engine/format"
@@ -24,6 +25,7 @@ var durationBuckets = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .2
 // table of routes and from fixed lists; queue and group are capped (engineCollector).
 type metrics struct {
 	registry   *prometheus.Registry
+	engine     *engineCollector
 	durations  *prometheus.HistogramVec
 	operations *prometheus.HistogramVec
 	requests   atomic.Uint64
@@ -49,8 +51,18 @@ func newMetrics(f *Frontend, routes []*route) *metrics {
 		NativeHistogramBucketFactor: 1.2, NativeHistogramMaxBucketNumber: 100},
 		[]string{"op", "frontend", "outcome"})
 	m.registry.MustRegister(m.durations, m.operations, collectors.NewGoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), newEngineCollector(f))
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.engine = newEngineCollector(f)
 	return m
+}
+
+// gather renders everything for one reader: names of queues and groups are those of a tenant, or left out.
+func (m *metrics) gather(t format.Tenant, named bool) ([]*dto.MetricFamily, error) {
+	own := prometheus.NewRegistry()
+	if err := own.Register(m.engine.of(t, named)); err != nil {
+		return nil, err
+	}
+	return prometheus.Gatherers{m.registry, own}.Gather()
 }
 
 // outcomes names a class of status.
@@ -181,7 +193,7 @@ func (o *out) rate(total uint64) {
 func metricsText(c *call) error { return c.metricsAs(expfmt.NewFormat(expfmt.TypeTextPlain)) }
 
 func (c *call) metricsAs(f expfmt.Format) error {
-	families, err := c.f.metrics.registry.Gather()
+	families, err := c.f.metrics.gather(c.caller.Tenant, c.known || !c.f.opts.ManyTenants)
 	if err != nil {
 		return err
 	}

@@ -67,6 +67,16 @@ type engineCollector struct {
 	f     *Frontend
 	descs map[string]*prometheus.Desc
 	kinds map[string]prometheus.ValueType
+	// tenant is whose queues and groups are shown; named is false when those of nobody are.
+	tenant format.Tenant
+	named  bool
+}
+
+// of is the same for one reader.
+func (e *engineCollector) of(t format.Tenant, named bool) *engineCollector {
+	mine := *e
+	mine.tenant, mine.named = t, named
+	return &mine
 }
 
 func newEngineCollector(f *Frontend) *engineCollector {
@@ -120,7 +130,10 @@ func (e *engineCollector) Collect(ch chan<- prometheus.Metric) {
 	if st, err := eng.Status(ctx); err == nil {
 		s.status(&st)
 	}
-	caller := engine.Caller{Tenant: format.DefaultTenant}
+	if !e.named {
+		return
+	}
+	caller := engine.Caller{Tenant: e.tenant}
 	shown := s.queues(ctx, eng, caller)
 	if groups, err := eng.Catalog().Groups(ctx, caller); err == nil {
 		s.groups(groups, shown)

@@ -64,7 +64,7 @@ func startNode(c *config.Config, log *slog.Logger) (*node, error) {
 	o := frontendhttp.Options{
 		Listener: listener, Server: wire.ServerOptions{BodyLimit: int(c.HTTPMaxBody)}, Clock: ticks, Logger: log,
 		Version: version, Commit: thisBuild().Commit, LabeledQueues: c.MetricsMaxQueues,
-		SkipPaths: c.JWTSkipPaths, Tenancy: c.TenancyHeader, TrustedProxies: c.TrustedProxies,
+		ManyTenants: c.TenancyHeader || c.JWTTenantClaim != "" || c.AuthKeys != "", SkipPaths: c.JWTSkipPaths, Tenancy: c.TenancyHeader, TrustedProxies: c.TrustedProxies,
 		Starting: func() (string, float64) { return "opening the data directory", 0 },
 	}
 	if n.auth != nil {
