@@ -101,7 +101,8 @@ type TimerResult struct {
 type TxnResult struct{ Failed uint32 }
 
 // OnceResult tells where the first call of a key took place, and what it answered: Parts is the canonical
-// form of the parts' verdicts, which AppendParts makes and ParseParts reads.
+// form of the parts' verdicts, which AppendParts makes and ParseParts reads. Apply fills in the place of a Once
+// that takes place, and nothing of a repeated one: whoever answers the repeat reads the row (OnceRow).
 type OnceResult struct {
 	Index Index
 	First Ordinal // of the Once command

@@ -201,6 +201,7 @@ func (e *enc) group(g *group) {
 	e.u64(uint64(g.createdW))
 	e.flag(g.conflate)
 	e.flag(g.consumed)
+	e.flag(g.forgot)
 	e.u32(g.gen)
 	e.u32(g.startGen)
 	e.u64(g.scan)
@@ -341,7 +342,7 @@ func (r *reader) group(g *group) (queue uint32) {
 	g.start, g.from = format.StartKind(r.u8()), format.Wall(r.u64())
 	g.at.Index, g.at.Ordinal = format.Index(r.u64()), format.Ordinal(r.u32())
 	g.atW, g.createdW = format.Wall(r.u64()), format.Wall(r.u64())
-	g.conflate, g.consumed = r.flag(), r.flag()
+	g.conflate, g.consumed, g.forgot = r.flag(), r.flag(), r.flag()
 	g.gen, g.startGen, g.scan = r.u32(), r.u32(), r.u64()
 	g.fifoHead, g.fifoTail, g.fifoLen = handle(r.u32()), handle(r.u32()), r.u32()
 	c := &g.circle

@@ -26,6 +26,9 @@ func checkState(m *Machine) error {
 	if err := checkAdmins(&m.admins); err != nil {
 		return err
 	}
+	if err := checkKeys(m); err != nil {
+		return err
+	}
 	return checkLeases(m)
 }
 

@@ -19,6 +19,9 @@ type group struct {
 	createdW format.Wall
 	conflate bool
 	consumed bool
+	// forgot says that a cursor was taken away since R: a push event does not tell any more where new messages
+	// begin.
+	forgot bool
 
 	gen      uint32 // of cursors: a reset makes older ones count as missing
 	startGen uint32 // of evidence about where a missing cursor starts
@@ -102,7 +105,7 @@ func (m *Machine) dropGroup(g *group) {
 // other kind has to see what is there already and walks the partition list.
 func (m *Machine) begin(g *group, kind format.StartKind, from format.Wall) {
 	q := g.queue
-	g.start, g.from, g.at, g.atW = kind, from, m.place, m.w
+	g.start, g.from, g.at, g.atW, g.forgot = kind, from, m.place, m.w, false
 	g.scan = q.journal.End()
 	q.read = max(q.read, g.scan)
 	g.circle.on = false
@@ -178,7 +181,7 @@ func startOf(g *group, p *partRec, pushed int64, evidence []format.CursorEvidenc
 			return 0, byState
 		case p.lastW < g.atW:
 			return p.next, byState
-		case pushed >= 0:
+		case pushed >= 0 && !g.forgot:
 			// The first event of this partition that the group sees after R: everything below the
 			// event's offset was there at R, or had been looked at by the circle since.
 			return format.Offset(pushed), byState

@@ -81,6 +81,9 @@ func (r *rig) replay(l logEntry) *format.Results {
 		if err := checkState(r.m); err != nil {
 			r.t.Fatalf("after entry %d: %v\n%s", l.index, err, r.render(&r.out))
 		}
+		if err := checkSink(r.m, r.keyed.rows); err != nil {
+			r.t.Fatalf("after entry %d: %v\n%s", l.index, err, r.render(&r.out))
+		}
 	}
 	return &r.out
 }
@@ -190,7 +193,8 @@ var codeNames = map[format.Code]string{
 	format.CodeUnknownGroup: "unknown-group", format.CodeNotLeased: "not-leased",
 	format.CodeLeaseInvalid: "lease-invalid", format.CodePartial: "partial", format.CodeGone: "gone",
 	format.CodeDuplicate: "duplicate", format.CodeUnresolvable: "unresolvable", format.CodeCommitted: "committed",
-	format.CodeLimit: "limit",
+	format.CodeLimit: "limit", format.CodeRolledBack: "rolled-back", format.CodePrecondition: "precondition",
+	format.CodeRepeated: "repeated", format.CodeMismatch: "mismatch",
 }
 
 // render prints the verdicts of an entry, one line per command.
@@ -202,6 +206,10 @@ func (r *rig) render(out *format.Results) string {
 	for i := range out.Items {
 		it := &out.Items[i]
 		fmt.Fprintf(&b, "%s", codeNames[it.Code])
+		if it.Code == format.CodeRolledBack || r.renderKeyed(&b, out, it) {
+			b.WriteByte('\n')
+			continue
+		}
 		switch it.Kind {
 		case format.KindAppend, format.KindRedrive:
 			r.renderAppend(&b, &out.Appends[it.At])
@@ -286,5 +294,6 @@ func renderAck(b *strings.Builder, a *format.AckResult) {
 func sumResults(out *format.Results) []byte {
 	b := binary.LittleEndian.AppendUint32(nil, uint32(out.Refused))
 	b = fmt.Appendf(b, "%v|%v|%v|%v", out.Items, out.Appends, out.Pops, out.Acks)
-	return fmt.Appendf(b, "|%v|%v|%v", out.Extends, out.Counts, out.Configs)
+	b = fmt.Appendf(b, "|%v|%v|%v", out.Extends, out.Counts, out.Configs)
+	return fmt.Appendf(b, "|%v|%v|%v|%v|%v", out.KVs, out.Locks, out.Timers, out.Txns, out.Onces)
 }

@@ -127,6 +127,7 @@ type scratch struct {
 	timer     format.Timer
 	fire      format.Fire
 	once      format.Once
+	trial     trial
 	row       []byte // of a keyed row: family, key, value
 	admin     format.Admin
 }

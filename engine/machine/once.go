@@ -19,7 +19,7 @@ func (m *Machine) applyOnce(r *format.CommandReader, out *format.Results) error 
 	item, first := len(out.Items), r.Ordinal()
 	place := format.Place{Index: m.applied, Ordinal: first}
 	res := uint32(len(out.Onces))
-	out.Onces = append(out.Onces, format.OnceResult{Index: place.Index, First: first, W: m.w})
+	out.Onces = append(out.Onces, format.OnceResult{})
 	out.Items = append(out.Items, format.Result{Kind: format.KindOnce, First: first, At: res})
 	defer m.keyed.Settled(first)
 
@@ -31,6 +31,7 @@ func (m *Machine) applyOnce(r *format.CommandReader, out *format.Results) error 
 		out.Items[item].Code = code
 		return rollBack(r, out, int(c.Parts))
 	}
+	out.Onces[res] = format.OnceResult{Index: place.Index, First: first, W: m.w}
 	for end := r.Number() + int(c.Parts); r.Number() < end; {
 		if !r.Next() {
 			return fmt.Errorf("machine: the parts of a key end early: %w", r.Err())

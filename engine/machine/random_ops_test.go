@@ -10,7 +10,7 @@ import (
 // verdict.
 
 func (d *driver) push() {
-	queue, part := d.queueName(), d.partName()
+	queue, to := d.queueName(), d.partName()
 	ids := make([]string, 1+d.r.IntN(5))
 	for i := range ids {
 		if d.chance(60) {
@@ -22,10 +22,10 @@ func (d *driver) push() {
 		clear = 0
 	}
 	place := d.place()
-	d.addPush(queue, part, ids, func(a *format.Append) {
+	d.addPush(queue, to, ids, func(a *format.Append) {
 		a.ClearTo = clear
-		if q := d.ref.queues[queue]; q != nil && q.part(part) != nil && clear > 0 {
-			d.originals(a, q.part(part), ids)
+		if q := d.ref.queues[queue]; q != nil && q.part(to) != nil && clear > 0 {
+			d.originals(a, q.part(to), ids)
 		}
 	})
 	d.add("push", func(it *format.Result, out *format.Results) error {
@@ -36,12 +36,17 @@ func (d *driver) push() {
 		if it.Code == format.CodeStaleEvidence {
 			got = &format.AppendResult{}
 		}
-		code, err := d.ref.push(queue, part, ids, clear, place, got)
+		code, err := d.ref.push(queue, to, ids, clear, place, got)
 		if err == nil && code != it.Code {
 			err = fmt.Errorf("code %s, want %s", codeNames[it.Code], codeNames[code])
 		}
 		return err
 	})
+	*d.lastPart() = part{
+		class: classAppend,
+		check: func() format.Code { return d.ref.checkPush(queue, to, ids, clear, place) },
+		stale: func() bool { return d.ref.checkPush(queue, to, ids, clear, place) == format.CodeStaleEvidence },
+	}
 }
 
 // originals is what a probe of the id runs finds: the newest message of each id.
@@ -241,10 +246,42 @@ func (d *driver) addAck() {
 			}
 			return nil
 		})
+		*d.lastPart() = part{class: classAck, check: func() format.Code { return d.checkAck(&a) }}
 		if d.chance(10) {
 			n++ // the same again: a repeat
 		}
 	}
+}
+
+// checkAck predicts whether a transaction may hold an Ack: every message of it has to be in reach.
+func (d *driver) checkAck(a *format.Ack) format.Code {
+	r := d.ref
+	p := r.all[a.Partition]
+	if p == nil {
+		return format.CodeUnknownPartition
+	}
+	g := r.owner[p.id].groups[string(a.Group)]
+	if g == nil || g.cur[p.id] == nil {
+		return format.CodeNotLeased
+	}
+	key := fmt.Sprint(p.id, g.name)
+	if d.acked[key] {
+		return format.CodeMalformed
+	}
+	d.acked[key] = true
+	c := g.cur[p.id]
+	if !a.Unfenced && (!c.live(r.t) || c.lease != a.Lease) {
+		return format.CodeLeaseInvalid
+	}
+	for _, run := range a.Runs {
+		switch {
+		case int(run.First) < c.next && run.Status != format.AckCompleted:
+			return format.CodeCommitted
+		case int(run.First)+int(run.Count) > c.bound(r.t):
+			return format.CodeUnresolvable
+		}
+	}
+	return format.CodeOK
 }
 
 // someCursor aims an Ack at a lease seen lately, or at any cursor there is.
@@ -476,7 +513,7 @@ func (d *driver) trim() {
 	if d.lonely {
 		upto += 2 // a partition trimmed to its end moves cursors
 	}
-	c := format.Trim{Queue: q.id, Items: []format.TrimItem{{Partition: p.id, Upto: format.Offset(d.r.IntN(upto))}}}
+	c := format.Trim{Queue: q.id, Items: []format.TrimItem{{Partition: p.id, Upto: format.Offset(d.r.IntN(max(upto, 1)))}}}
 	d.buf.AddTrim(&c)
 	d.add("trim", func(it *format.Result, _ *format.Results) error {
 		if it.Code == format.CodeOK && d.ref.all[p.id] != nil {

@@ -51,7 +51,9 @@ func TestRandom(t *testing.T) {
 	}
 	for _, k := range []string{"pop need-evidence", "pop ok", "pop again", "ack ok", "ack lease-invalid", "ack committed",
 		"ack unresolvable", "push stale-evidence", "push duplicate", "claim", "reveal ok", "detached", "filed", "snapshot",
-		"log start asked", "admin ok", "admin gone", "ids forgotten"} {
+		"log start asked", "admin ok", "admin gone", "ids forgotten", "txn ok", "txn precondition", "txn duplicate", "txn unknown-queue",
+		"txn lease-invalid", "txn stale-evidence", "once ok", "once repeated", "once mismatch", "once stale-evidence", "fire ok",
+		"fire gone", "fire stale-evidence", "lock ok", "lock stale-evidence", "timer ok", "timer gone", "position ok"} {
 		if stats[k] == 0 {
 			t.Errorf("%s never happened", k)
 		}
@@ -72,15 +74,21 @@ type driver struct {
 	given  []format.UUID // leases seen, newest last
 	sums   [][]byte
 	// judges of the entry being built, one per command
-	judges []func(it *format.Result, out *format.Results) error
+	judges []judge
+	parts  []part // beside the judges
+	// trial and acked are of the transaction that is being judged: keyed rows as earlier parts leave them, and
+	// cursors that an Ack named.
+	trial *refKeyed
+	acked map[string]bool
 }
 
 func (d *driver) failf(msg string, args ...any) {
 	d.t.Fatalf("seed %d, entry %d: %s", d.seed, d.index, fmt.Sprintf(msg, args...))
 }
 
-func (d *driver) add(name string, judge func(it *format.Result, out *format.Results) error) {
+func (d *driver) add(name string, judge judge) {
 	d.ops++
+	d.parts = append(d.parts, part{})
 	d.judges = append(d.judges, func(it *format.Result, out *format.Results) error {
 		d.stats[name+" "+codeNames[it.Code]]++
 		if err := judge(it, out); err != nil {
@@ -105,7 +113,10 @@ func (d *driver) send() {
 	}
 	d.sync()
 	d.sums = append(d.sums, sumResults(out))
-	d.judges = d.judges[:0]
+	d.judges, d.parts = d.judges[:0], d.parts[:0]
+	if err := d.sameKeyed(); err != nil {
+		d.failf("%v\n%s", err, d.render(out))
+	}
 	if n := len(d.ref.dead); n != d.m.dead.Len()-d.lost() {
 		d.failf("%d dead letters, %d of them of deleted queues, want %d\n%s%+v\nmachine %s", d.m.dead.Len(), d.lost(), n, d.render(out),
 			d.ref.dead, d.scriptDead(nil))
@@ -214,9 +225,23 @@ func (d *driver) entry() {
 }
 
 func (d *driver) command() {
-	switch n := d.r.IntN(100); {
+	switch n := d.r.IntN(130); {
 	case n < 34:
 		d.push()
+	case n >= 126:
+		d.addOnce()
+	case n >= 118:
+		d.addTxn()
+	case n >= 115:
+		d.addFire()
+	case n >= 112:
+		d.addTimer(false)
+	case n >= 108:
+		d.addLock()
+	case n >= 106:
+		d.addPosition()
+	case n >= 100:
+		d.addKV()
 	case n < 54:
 		d.addPop(d.queueName(), d.group(), false)
 	case n < 74:

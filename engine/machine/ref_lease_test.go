@@ -118,6 +118,7 @@ func (r *ref) seek(x *format.SetOffset) (format.Code, format.CountResult) {
 		to = min(max(int(x.To), p.trim), to)
 	}
 	g.cur[p.id] = &refCur{next: to}
+	g.note(p.id, "")
 	return format.CodeOK, format.CountResult{Rows: 1, Existed: true}
 }
 
@@ -140,6 +141,7 @@ func (r *ref) register(x *format.Register, at format.Place) (format.Code, format
 		res.Rows = uint64(len(q.parts))
 	case x.Reset:
 		g.kind, g.from, g.at, g.cur = x.Start, x.From, at, map[format.PartitionID]*refCur{}
+		g.notes = nil
 		res.Rows = uint64(len(q.parts))
 	case x.OnlyMissing:
 		// What nothing was claimed of has no cursor here: a start that was looked up is none.
@@ -170,6 +172,7 @@ func (r *ref) forget(q *refQueue, p *refPart) {
 	q.parts = slices.DeleteFunc(q.parts, func(o *refPart) bool { return o == p })
 	for _, g := range q.groups {
 		delete(g.cur, p.id)
+		delete(g.notes, p.id)
 	}
 }
 

@@ -44,6 +44,7 @@ type refGroup struct {
 	from  format.Wall
 	at    format.Place
 	cur   map[format.PartitionID]*refCur
+	notes map[format.PartitionID]string
 	start uint32 // times the start was set, to know the generation of evidence
 }
 
@@ -87,18 +88,20 @@ type ref struct {
 	kept   map[refReceiptKey]refReceipt
 	markW  []format.Wall
 	admins refAdmins
+	keyed  *refKeyed
 	t      format.Mono
 	w      format.Wall
 }
 
 func newRef() *ref {
 	return &ref{queues: map[string]*refQueue{}, all: map[format.PartitionID]*refPart{}, owner: map[format.PartitionID]*refQueue{},
-		kept: map[refReceiptKey]refReceipt{}, admins: refAdmins{}}
+		kept: map[refReceiptKey]refReceipt{}, admins: refAdmins{}, keyed: &refKeyed{rows: map[string]*refRow{}}}
 }
 
 // tick moves the stamps and shows what windows held back long enough.
 func (r *ref) tick(t format.Mono, w format.Wall) {
 	r.t, r.w = t, w
+	r.keyed.expire(w)
 	for _, q := range r.queues {
 		for _, p := range q.parts {
 			r.show(q, p)
@@ -168,6 +171,24 @@ func (r *ref) group(q *refQueue, name string, kind format.StartKind, from format
 func (r *ref) late(q *refQueue, p *refPart, clear uint64, place format.Place) bool {
 	window, n := seconds(q.opts.DedupWindowSeconds), len(r.markW)
 	return n > 8 && window > 0 && clear < uint64(n-8) && r.w-r.markW[n-9] < window && p.bornW <= r.markW[n-9] && p.born != place.Index
+}
+
+// checkPush predicts whether a transaction may hold an Append.
+func (r *ref) checkPush(queue, part string, ids []string, clear uint64, place format.Place) format.Code {
+	q := r.queues[queue]
+	if q == nil || q.part(part) == nil {
+		return format.CodeOK
+	}
+	p := q.part(part)
+	if slices.ContainsFunc(ids, func(s string) bool { return s != "" }) && r.late(q, p, clear, place) {
+		return format.CodeStaleEvidence
+	}
+	for _, id := range ids {
+		if r.original(q, p, id, len(p.msgs)) >= 0 {
+			return format.CodeDuplicate
+		}
+	}
+	return format.CodeOK
 }
 
 // push predicts an Append.

@@ -45,6 +45,12 @@ func (r *rig) script(d *datadriven.TestData) string {
 		return r.scriptPart(d)
 	case "dead":
 		return r.scriptDead(d)
+	case "keyed":
+		return r.scriptKeyed(d)
+	case "settled":
+		s := fmt.Sprintln(r.keyed.settled)
+		r.keyed.settled = nil
+		return s
 	case "touched":
 		var b strings.Builder
 		for _, t := range r.m.Touched() {
@@ -210,7 +216,9 @@ func (r *rig) addLine(d *datadriven.TestData, words []string) {
 	case "opaque":
 		r.buf.AddOpaque(&format.Opaque{Kind: format.Kind(num(plain[0])), Body: []byte("body")})
 	default:
-		r.addAdmin(d, words[0], plain, by)
+		if !r.addKeyed(plain, by, words[0]) {
+			r.addAdmin(d, words[0], plain, by)
+		}
 	}
 }
 

@@ -82,6 +82,8 @@ func (m *Machine) makePosition(c *format.SetOffset, q *queue) format.Code {
 func (m *Machine) forget(q *queue, g *group, ph handle) {
 	if ch, live := m.cursorOf(ph, g); live {
 		m.freeCursor(ch)
+		g.forgot = true
+		m.soilGroup(g)
 		m.groupsChanged(q)
 		m.announce(q, ph, 0, false)
 		m.touchPart(m.parts.Get(ph), TouchedReady)

@@ -41,11 +41,28 @@ type txnRun struct {
 	first int // of the parts in out.Items
 	found [classes]int
 
-	// What earlier parts of the transaction will have done, for the verdicts about later ones.
-	acked   map[handle]bool
-	heads   map[format.IDHash]keyHead
-	written uint64
-	pushed  map[format.PartitionID]uint64
+	*trial
+	written uint64 // rows with a new version, as far as judged
+}
+
+// trial is what earlier parts of a transaction will have done, for the verdicts about later ones. It is kept
+// between transactions for its memory.
+type trial struct {
+	acked  map[handle]bool
+	heads  map[format.IDHash]keyHead
+	pushed map[format.PartitionID]uint64
+}
+
+// trialKept bounds what is kept, since emptying a map costs what it once held.
+const trialKept = 64
+
+func (t *trial) reset() {
+	if t.acked == nil || len(t.acked)+len(t.heads)+len(t.pushed) > trialKept {
+		*t = trial{map[handle]bool{}, map[format.IDHash]keyHead{}, map[format.PartitionID]uint64{}}
+	}
+	clear(t.acked)
+	clear(t.heads)
+	clear(t.pushed)
 }
 
 // applyTxn applies the Txn at r, which it moves to its last part. The verdict of the Txn is at place item of
@@ -55,7 +72,8 @@ func (m *Machine) applyTxn(r *format.CommandReader, out *format.Results) (err er
 	if err = r.Txn(&c); err != nil {
 		return err
 	}
-	t := txnRun{m: m, out: out, parts: int(c.Parts)}
+	t := txnRun{m: m, out: out, parts: int(c.Parts), trial: &m.scratch.trial}
+	t.reset()
 	item, first := len(out.Items), r.Ordinal()
 	res := uint32(len(out.Txns))
 	out.Txns = append(out.Txns, format.TxnResult{})
@@ -90,7 +108,7 @@ func (t *txnRun) check(at format.CommandReader) (failed int, code format.Code, e
 	if code := t.room(); code != format.CodeOK {
 		return 0, code, nil
 	}
-	acks, appends, kvs := len(t.out.Acks), len(t.out.Appends), len(t.out.KVs)
+	before := *t.out
 	for class := range classes {
 		if t.found[class] == 0 {
 			continue
@@ -106,10 +124,17 @@ func (t *txnRun) check(at format.CommandReader) (failed int, code format.Code, e
 				item.Code = code
 				return i, code, err
 			}
-			t.out.Acks, t.out.Appends, t.out.KVs = t.out.Acks[:acks], t.out.Appends[:appends], t.out.KVs[:kvs]
+			t.forget(&before)
 		}
 	}
 	return 0, format.CodeOK, nil
+}
+
+// forget takes back the details of a part that passed.
+func (t *txnRun) forget(before *format.Results) {
+	o := t.out
+	o.Acks, o.Appends, o.Counts = o.Acks[:len(before.Acks)], o.Appends[:len(before.Appends)], o.Counts[:len(before.Counts)]
+	o.KVs, o.Timers = o.KVs[:len(before.KVs)], o.Timers[:len(before.Timers)]
 }
 
 // room says that whatever the parts make new fits the state. It may refuse what would just have fitted.
@@ -144,6 +169,8 @@ func (t *txnRun) one(class int, r *format.CommandReader, item *format.Result) (c
 		}
 	case classPosition:
 		if err = r.SetOffset(&s.setOffset); err == nil {
+			item.At = uint32(len(t.out.Counts))
+			t.out.Counts = append(t.out.Counts, format.CountResult{})
 			code = t.position(&s.setOffset)
 		}
 	case classKV:
@@ -154,6 +181,8 @@ func (t *txnRun) one(class int, r *format.CommandReader, item *format.Result) (c
 		}
 	default:
 		if err = r.Timer(&s.timer); err == nil {
+			item.At = uint32(len(t.out.Timers))
+			t.out.Timers = append(t.out.Timers, format.TimerResult{})
 			code = t.timer(&s.timer)
 		}
 	}

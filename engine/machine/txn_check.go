@@ -17,9 +17,6 @@ func (t *txnRun) ack(c *format.Ack, res *format.AckResult) format.Code {
 	if t.acked[r.ch] || len(c.Runs) == 0 {
 		return format.CodeMalformed
 	}
-	if t.acked == nil {
-		t.acked = make(map[handle]bool)
-	}
 	t.acked[r.ch] = true
 	if !c.Unfenced && !r.holds() {
 		return format.CodeLeaseInvalid // also the repeat of an ack that ended its lease: what came with it is done (S-txn-21)
@@ -51,9 +48,6 @@ func (t *txnRun) append(a *format.Append, res *format.AppendResult) format.Code 
 	m.originals(q, p, a, func(dup format.DupResult) { res.Dups = append(res.Dups, dup) })
 	if len(res.Dups) > 0 {
 		return format.CodeDuplicate
-	}
-	if t.pushed == nil {
-		t.pushed = make(map[format.PartitionID]uint64)
 	}
 	t.pushed[p.id] += uint64(a.Count)
 	if t.pushed[p.id] > m.roomOf(q, p) {
@@ -152,15 +146,14 @@ func (t *txnRun) kv(c *format.KV, res *format.KVResult) format.Code {
 			t.written++
 			after.version = m.keyVersion + t.written
 		}
-		if t.heads == nil {
-			t.heads = make(map[format.IDHash]keyHead)
-		}
 		t.heads[at.hash] = after
 	}
-	if *res = after.result(why); why != format.KVApplied && c.Required {
-		return format.CodePrecondition
+	if why == format.KVApplied || !c.Required {
+		return format.CodeOK
 	}
-	return format.CodeOK
+	now = m.headAt(at.h) // what an earlier part would have written is not there
+	*res = now.result(why)
+	return format.CodePrecondition
 }
 
 // timer judges a Timer, which only bounds refuse (S-txn-17).
