@@ -11,19 +11,9 @@ import (
 // should have been sealed, and gives the rest one gapless run of offsets (S-push-2 to 8, S-dup-1 to 13).
 func (m *Machine) applyAppend(a *format.Append, res *format.AppendResult) format.Code {
 	res.Count = a.Count
-	q := m.queueBy(a.Tenant, a.Queue)
-	ph := handle(0)
-	// What was encoded before the queue was told to encrypt must not be stored behind that order.
-	if q != nil && q.opts.EncryptionEnabled && !a.Sealed {
-		return format.CodeEncryption
-	}
-	if q != nil {
-		if ph = m.partByName(q, a.Partition); ph != 0 && m.evidenceLate(q, m.parts.Get(ph), a) {
-			return format.CodeStaleEvidence
-		}
-	}
-	if format.TenantNameBytes+len(a.Queue)+len(a.Partition) > format.NameBudget {
-		return format.CodeLimit
+	code, q, ph := m.checkAppend(a, 1)
+	if code != format.CodeOK {
+		return code
 	}
 	if q == nil {
 		if q, res.NewQueue = m.ensureQueue(a.Tenant, a.Queue, byPush); q == nil {
@@ -46,6 +36,28 @@ func (m *Machine) applyAppend(a *format.Append, res *format.AppendResult) format
 		m.store(q, ph, res)
 	}
 	return format.CodeOK
+}
+
+// checkAppend says whether a frame is refused as a whole, and finds what is there of its queue and partition. n
+// more partitions have to fit. It only reads.
+func (m *Machine) checkAppend(a *format.Append, n int) (code format.Code, q *queue, ph handle) {
+	if q = m.queueBy(a.Tenant, a.Queue); q != nil {
+		// What was encoded before the queue was told to encrypt must not be stored behind that order.
+		if q.opts.EncryptionEnabled && !a.Sealed {
+			return format.CodeEncryption, q, 0
+		}
+		if ph = m.partByName(q, a.Partition); ph != 0 && m.evidenceLate(q, m.parts.Get(ph), a) {
+			return format.CodeStaleEvidence, q, ph
+		}
+	}
+	if format.TenantNameBytes+len(a.Queue)+len(a.Partition) > format.NameBudget {
+		return format.CodeLimit, q, ph
+	}
+	if ph == 0 && (m.header.queues == maxCatalog || m.header.partitions == maxPartitions ||
+		m.names.Room(len(a.Partition)) < n) {
+		return format.CodeLimit, q, ph
+	}
+	return format.CodeOK, q, ph
 }
 
 // room is how many messages maxSize lets into a partition: the bound counts what lies between its log

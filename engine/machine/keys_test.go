@@ -101,6 +101,7 @@ func TestTxnIsAllOrNothing(t *testing.T) {
 		{"second ack of a cursor", format.CodeMalformed, line("ack", "#3", "g=g", "L", "0:ok")},
 		{"repeated id", format.CodeDuplicate, pushing("q", "new", "c")},
 		{"late evidence", format.CodeStaleEvidence, func(r *rig) { r.addPush("q", "p", []string{"new"}, nil) }},
+		{"unsealed", format.CodeEncryption, pushing("secret", "x")},
 		{"full", format.CodeLimit, pushing("small", "x", "y")},
 		{"long name", format.CodeLimit, pushing(string(make([]byte, 420)), "x")},
 		{"no queue", format.CodeUnknownQueue, line("position", "none/p", "g", "1", "create=all")},
@@ -187,6 +188,8 @@ func txnRig(t *testing.T) *rig {
 	pushing("q", "c")(r)
 	r.addConfigure([]string{"small"}, map[string]string{"maxSize": "1"})
 	pushing("small", "first")(r)
+	r.buf.AddConfigure(&format.Configure{Tenant: format.DefaultTenant, Queue: []byte("secret"),
+		Patch: format.QueueOptions{Set: format.OptEncryptionEnabled, EncryptionEnabled: true}})
 	r.addPop([]string{"q"}, map[string]string{"g": "g", "as": "L", "parts": "3", "lease": "1h"})
 	line("ack", "#2", "g=g", "unfenced", "0:ok")(r)
 	line("kv", "put", "n/a", "1")(r)

@@ -8,8 +8,7 @@ import (
 )
 
 // applyOnce applies the parts of the Once at r, which it moves to its last part, unless they took place before
-// . Evidence that came too late for any of them stops all of them: nothing is remembered, and the
-// proposer repeats the whole.
+// . What one of them asks the proposer to do again stops all of them: nothing is remembered.
 func (m *Machine) applyOnce(r *format.CommandReader, out *format.Results) error {
 	s := &m.scratch
 	if err := r.Once(&s.once); err != nil {
@@ -75,32 +74,32 @@ func (m *Machine) judgeOnce(c *format.Once, r format.CommandReader) (format.Code
 	}
 	for range c.Parts {
 		r.Next()
-		if stale, err := m.stale(&r); stale || err != nil {
-			return format.CodeStaleEvidence, err
+		if code, err := m.stale(&r); code != format.CodeOK || err != nil {
+			return code, err
 		}
 	}
 	return format.CodeOK, r.Err()
 }
 
-// stale says that the evidence of the current command, a part of a Once, came too late.
-func (m *Machine) stale(r *format.CommandReader) (bool, error) {
+// stale says that what the proposer knew about the current command, a part of a Once, holds no more: it has to
+// look again (CodeStaleEvidence) or to seal the frame (CodeEncryption), and all of the call with it.
+func (m *Machine) stale(r *format.CommandReader) (format.Code, error) {
 	s := &m.scratch
 	switch {
 	case r.Kind().StoresFrame():
 		if err := r.AnyAppend(&s.append); err != nil {
-			return false, err
+			return 0, err
 		}
-		q := m.queueBy(s.append.Tenant, s.append.Queue)
-		if q == nil {
-			return false, nil
+		if code, _, _ := m.checkAppend(&s.append, 1); code == format.CodeStaleEvidence || code == format.CodeEncryption {
+			return code, nil
 		}
-		ph := m.partByName(q, s.append.Partition)
-		return ph != 0 && m.evidenceLate(q, m.parts.Get(ph), &s.append), nil
 	case r.Kind() == format.KindLock:
 		if err := r.Lock(&s.lock); err != nil {
-			return false, err
+			return 0, err
 		}
-		return s.lock.Op == format.LockRenew && m.judgeRenew(&s.lock, m.lockAt(&s.lock, s.lock.Slot)) == renewStale, nil
+		if s.lock.Op == format.LockRenew && m.judgeRenew(&s.lock, m.lockAt(&s.lock, s.lock.Slot)) == renewStale {
+			return format.CodeStaleEvidence, nil
+		}
 	}
-	return false, nil
+	return format.CodeOK, nil
 }

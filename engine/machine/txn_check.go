@@ -56,24 +56,6 @@ func (t *txnRun) append(a *format.Append, res *format.AppendResult) format.Code 
 	return format.CodeOK
 }
 
-// checkAppend says whether applyAppend would refuse a frame as a whole, and finds what is there of its queue and
-// partition. n more partitions have to fit. It only reads.
-func (m *Machine) checkAppend(a *format.Append, n int) (code format.Code, q *queue, ph handle) {
-	if q = m.queueBy(a.Tenant, a.Queue); q != nil {
-		if ph = m.partByName(q, a.Partition); ph != 0 && m.evidenceLate(q, m.parts.Get(ph), a) {
-			return format.CodeStaleEvidence, q, ph
-		}
-	}
-	if format.TenantNameBytes+len(a.Queue)+len(a.Partition) > format.NameBudget {
-		return format.CodeLimit, q, ph
-	}
-	if ph == 0 && (m.header.queues == maxCatalog || m.header.partitions == maxPartitions ||
-		m.names.Room(len(a.Partition)) < n) {
-		return format.CodeLimit, q, ph
-	}
-	return format.CodeOK, q, ph
-}
-
 // originals tells of every message of a frame that repeats one of before the frame.
 func (m *Machine) originals(q *queue, p *partRec, a *format.Append, tell func(format.DupResult)) {
 	hashes, evidence := a.Hashes, a.Originals
