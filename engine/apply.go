@@ -27,7 +27,7 @@ func (n *Node) Apply(c Committed) (Applied, error) {
 	before := n.state.m.Rows()
 	err = errors.Join(n.state.m.Apply(c.Index, &e, &fl.results), n.keyed.failed)
 	if err == nil {
-		n.index(&c, &e, &fl.results) // before the lock goes: who sees an offset finds its row
+		n.index(&c, e.Header.W, &fl.results) // before the lock goes: who sees an offset finds its row
 		gen := n.state.m.AdminGeneration()
 		switched = n.adminGen.Swap(gen) != gen
 	}
@@ -50,24 +50,23 @@ func (n *Node) Apply(c Committed) (Applied, error) {
 	return outcome, nil
 }
 
-// index adds the rows of the frames that the entry stored.
-func (n *Node) index(c *Committed, e *format.Entry, res *format.Results) {
+// index adds the rows of the frames that the entry stored. All of them lie in one segment.
+func (n *Node) index(c *Committed, w format.Wall, res *format.Results) {
 	if len(res.Appends) == 0 {
 		return
 	}
 	batch := n.house.rowBatch[:0]
-	r := e.Reader()
-	for r.Next() {
-		it := &res.Items[r.Number()]
-		a, ok := appendOf(&r, it, res, &n.house.scratchAppend)
-		if !ok || a.Kept == 0 {
+	stored := storedBytes{segment: c.Pos.Segment, w: w}
+	for i := range res.Items {
+		it := &res.Items[i]
+		if it.Code != format.CodeOK || !it.Kind.StoresFrame() || res.Appends[it.At].Kept == 0 {
 			continue
 		}
-		cmd := &n.house.scratchAppend
+		a := &res.Appends[it.At]
 		row := rows.Row{
-			Partition: a.Partition, Base: a.Base, Number: a.Row, Prev: a.PrevRow, W: e.Header.W,
+			Partition: a.Partition, Base: a.Base, Number: a.Row, Prev: a.PrevRow, W: w,
 			Index: c.Index, First: it.First, Segment: c.Pos.Segment, Pos: c.Pos.Pos,
-			Off: cmd.PayloadPos, Len: cmd.PayloadLen, Count: a.Count, Kept: a.Kept, Flags: rows.Native,
+			Off: a.Pos, Len: a.Len, Count: a.Count, Kept: a.Kept, Flags: rows.Native,
 		}
 		if a.Kept < a.Count {
 			row.Flags |= rows.Partial
@@ -77,21 +76,15 @@ func (n *Node) index(c *Committed, e *format.Entry, res *format.Results) {
 			}
 		}
 		batch = append(batch, row)
-		n.files.noteStored(row.Segment, a.Queue, &row)
+		if a.Queue != stored.queue {
+			n.files.noteStored(&stored)
+			stored.queue, stored.bytes = a.Queue, 0
+		}
+		stored.bytes += uint64(a.Len)
 	}
+	n.files.noteStored(&stored)
 	n.rows.Add(batch)
 	n.house.rowBatch = batch
-}
-
-// appendOf reads the Append of the current command, which may be inside a Redrive or a Fire.
-func appendOf(r *format.CommandReader, it *format.Result, res *format.Results, dst *format.Append) (*format.AppendResult, bool) {
-	if it.Code != format.CodeOK {
-		return nil, false
-	}
-	if !it.Kind.StoresFrame() || r.AnyAppend(dst) != nil {
-		return nil, false
-	}
-	return &res.Appends[it.At], true
 }
 
 // complete hands the verdicts to the callers, in order of submission.

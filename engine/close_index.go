@@ -20,25 +20,36 @@ var (
 	failCloseSidecar = invariants.Register("engine.close.sidecar-written")
 )
 
-// noteStored counts a frame among what its segment stores of its queue.
-func (f *files) noteStored(segment uint32, queue format.QueueID, row *rows.Row) {
+// storedBytes is what an entry stored of a queue.
+type storedBytes struct {
+	segment uint32
+	queue   format.QueueID
+	bytes   uint64
+	w       format.Wall
+}
+
+// noteStored counts frames among what their segment stores of their queue.
+func (f *files) noteStored(s *storedBytes) {
+	if s.bytes == 0 {
+		return
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.mu.closed[segment] {
+	if f.mu.closed[s.segment] {
 		return // replayed: its sidecar counts it
 	}
-	of := f.mu.stored[segment]
+	of := f.mu.stored[s.segment]
 	if of == nil {
 		of = map[format.QueueID]*sidecar.Queue{}
-		f.mu.stored[segment] = of
+		f.mu.stored[s.segment] = of
 	}
-	q := of[queue]
+	q := of[s.queue]
 	if q == nil {
-		q = &sidecar.Queue{Queue: queue}
-		of[queue] = q
+		q = &sidecar.Queue{Queue: s.queue}
+		of[s.queue] = q
 	}
-	q.Bytes += uint64(row.Len)
-	q.NewestW = max(q.NewestW, row.W)
+	q.Bytes += s.bytes
+	q.NewestW = max(q.NewestW, s.w)
 }
 
 // noteChunk remembers a chunk for the sidecar of the segment that holds its Mark.

@@ -29,9 +29,8 @@ type house struct {
 	marking sync.Mutex
 
 	// Owned by the apply goroutine.
-	rowBatch      []rows.Row
-	scratchAppend format.Append
-	lanes         []laneState
+	rowBatch []rows.Row
+	lanes    []laneState
 }
 
 // idleTurn is how long upkeep sleeps at most: the disk gate and the mark by time are looked at then.

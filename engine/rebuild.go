@@ -257,7 +257,7 @@ func (w *logWalk) row(v *logstore.View, e *format.Entry, first format.Ordinal, o
 		w.emit(row)
 		return
 	}
-	w.r.f.noteStored(v.Pos.Segment, w.r.queueOf(o.Partition), &row)
+	w.r.f.noteStored(&storedBytes{segment: v.Pos.Segment, queue: w.r.queueOf(o.Partition), bytes: uint64(row.Len), w: row.W})
 	if !w.started {
 		w.held = append(w.held, row)
 		return

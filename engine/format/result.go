@@ -130,6 +130,8 @@ type AppendResult struct {
 	Kept  uint32
 	// Dups names the refused ones, ordered by At; empty when Kept == Count.
 	Dups []DupResult
+	// Pos and Len are where the frame lies in the entry's bytes; set when something was stored.
+	Pos, Len uint32
 	// Row numbers the frames stored in the raft group from 1; PrevRow is the partition's row before,
 	// 0 when none. Row is 0 when nothing was stored. Both are functions of the log.
 	Row, PrevRow uint64

@@ -10,9 +10,17 @@ import (
 // applyAppend stores one frame: creates queue and partition when absent, refuses what repeats and what
 // should have been sealed, and gives the rest one gapless run of offsets (S-push-2 to 8, S-dup-1 to 13).
 func (m *Machine) applyAppend(a *format.Append, res *format.AppendResult) format.Code {
+	return m.applyPush(a, m.queueBy(a.Tenant, a.Queue), 0, res)
+}
+
+// applyPush is applyAppend for a frame whose queue, nil for none, was looked up, and whose partition may have been; 0
+// looks.
+func (m *Machine) applyPush(a *format.Append, q *queue, ph handle, res *format.AppendResult) format.Code {
 	res.Count = a.Count
-	code, q, ph := m.checkAppend(a, 1)
-	if code != format.CodeOK {
+	if q != nil && ph == 0 {
+		ph = m.partByName(q, a.Partition)
+	}
+	if code := m.checkFound(a, 1, q, ph); code != format.CodeOK {
 		return code
 	}
 	if q == nil {
@@ -33,6 +41,7 @@ func (m *Machine) applyAppend(a *format.Append, res *format.AppendResult) format
 	res.Queue, res.Partition, res.Base = format.QueueID(q.id), p.id, p.next
 	res.Kept = m.keep(q, p, a, m.room(q, ph), res)
 	if res.Kept > 0 {
+		res.Pos, res.Len = a.PayloadPos, a.PayloadLen
 		m.store(q, ph, res)
 	}
 	return format.CodeOK
@@ -42,22 +51,28 @@ func (m *Machine) applyAppend(a *format.Append, res *format.AppendResult) format
 // more partitions have to fit. It only reads.
 func (m *Machine) checkAppend(a *format.Append, n int) (code format.Code, q *queue, ph handle) {
 	if q = m.queueBy(a.Tenant, a.Queue); q != nil {
-		// What was encoded before the queue was told to encrypt must not be stored behind that order.
-		if q.opts.EncryptionEnabled && !a.Sealed {
-			return format.CodeEncryption, q, 0
-		}
-		if ph = m.partByName(q, a.Partition); ph != 0 && m.evidenceLate(q, m.parts.Get(ph), a) {
-			return format.CodeStaleEvidence, q, ph
-		}
+		ph = m.partByName(q, a.Partition)
+	}
+	return m.checkFound(a, n, q, ph), q, ph
+}
+
+// checkFound is checkAppend for a queue and a partition that were found.
+func (m *Machine) checkFound(a *format.Append, n int, q *queue, ph handle) format.Code {
+	// What was encoded before the queue was told to encrypt must not be stored behind that order.
+	if q != nil && q.opts.EncryptionEnabled && !a.Sealed {
+		return format.CodeEncryption
+	}
+	if ph != 0 && m.evidenceLate(q, m.parts.Get(ph), a) {
+		return format.CodeStaleEvidence
 	}
 	if format.TenantNameBytes+len(a.Queue)+len(a.Partition) > format.NameBudget {
-		return format.CodeLimit, q, ph
+		return format.CodeLimit
 	}
 	if ph == 0 && (m.header.queues == maxCatalog || m.header.partitions == maxPartitions ||
 		m.names.Room(len(a.Partition)) < n) {
-		return format.CodeLimit, q, ph
+		return format.CodeLimit
 	}
-	return format.CodeOK, q, ph
+	return format.CodeOK
 }
 
 // room is how many messages maxSize lets into a partition: the bound counts what lies between its log

@@ -105,6 +105,7 @@ type Machine struct {
 	lookLimit  int    // what one Pop looks at; smaller in tests only
 	touched    []Touched
 	scratch    scratch
+	ahead      ahead
 	place      format.Place // of the command being applied
 	filed      int          // dead letters filed by the command being applied
 }
@@ -190,10 +191,21 @@ func (m *Machine) Apply(index format.Index, e *format.Entry, out *format.Results
 	m.fire()
 	r := e.Reader()
 	for r.Next() {
-		if err := m.next(&r, out); err != nil {
+		err := error(nil)
+		if r.Kind() == format.KindAppend {
+			err = m.ahead.take(&r)
+		}
+		if r.Kind() != format.KindAppend || m.ahead.n == len(m.ahead.pushes) {
+			m.applyAhead(out)
+		}
+		if r.Kind() != format.KindAppend {
+			err = m.next(&r, out)
+		}
+		if err != nil {
 			return fmt.Errorf("machine: entry %d, command %d: validated, then: %w", index, r.Number(), err)
 		}
 	}
+	m.applyAhead(out)
 	return r.Err()
 }
 
@@ -224,7 +236,7 @@ func (m *Machine) command(r *format.CommandReader, out *format.Results) (res for
 	case format.KindGenesis:
 		res.Code, err = m.applyGenesis(r)
 	case format.KindTerm, format.KindTick:
-	case format.KindAppend:
+	case format.KindAppend: // in a bracket
 		if err = r.Append(&s.append); err == nil {
 			res.At = uint32(len(out.Appends))
 			res.Code = m.applyAppend(&s.append, nextAppend(out))

@@ -9,7 +9,11 @@ import (
 
 // partByName finds a partition of a queue.
 func (m *Machine) partByName(q *queue, name []byte) handle {
-	hash := m.nameHash(q.id, name)
+	return m.partByHash(q, name, m.nameHash(q.id, name))
+}
+
+// partByHash is partByName with the name's hash.
+func (m *Machine) partByHash(q *queue, name []byte, hash uint64) handle {
 	return m.nameIndex.Find(hash, func(h handle) bool {
 		p := m.parts.Get(h)
 		return p.queue == q.id && string(m.names.Get(p.name)) == string(name)

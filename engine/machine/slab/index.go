@@ -106,6 +106,18 @@ func (x *Index) find(tag uint32, match func(h Handle) bool) *uint64 {
 	}
 }
 
+// Guess returns the first handle that Find would try for this hash, 0 for none: what a caller reads ahead by when it is
+// going to look up many rows, since the misses of independent reads overlap.
+func (x *Index) Guess(hash uint64) Handle {
+	tag := tagOf(hash)
+	for _, s := range x.primary.at(x.bucketOf(tag)) {
+		if uint32(s>>32) == tag && s != 0 && s&slotLink == 0 {
+			return Handle(uint32(s))
+		}
+	}
+	return 0
+}
+
 // Insert adds a row. It does not look for an equal one. The handle must be 1..HandleMax.
 func (x *Index) Insert(hash uint64, h Handle) {
 	if h == 0 || h > HandleMax {
