@@ -19,8 +19,8 @@ var failIDsAdded = invariants.Register("engine.ids.chunk-added")
 // idWindowLeast is how long ids are kept at least: a repeated ack names them (S-dup-9).
 const idWindowLeast = format.Wall(900 * time.Second / time.Microsecond)
 
-// ids keeps the runs of callers' ids that the resident chunks no longer hold: each Mark's chunk becomes
-// a run, off the apply path, and pushes are told what the runs know of their ids.
+// ids keeps the runs of callers' ids that the resident chunks no longer hold: every few chunks become a
+// run, off the apply path, and pushes are told what the runs know of their ids.
 type ids struct {
 	n     *Node
 	set   *idruns.Set
@@ -144,18 +144,10 @@ func (i *ids) postponed(err error) error {
 	return err
 }
 
-// add makes the run of one chunk.
+// add gives the ids of one chunk to the runs.
 func (i *ids) add(job *idJob) error {
-	rows := make([]format.IDRow, 0, job.chunk.Len())
-	err := job.chunk.Each(func(id slab.ID) error {
-		rows = append(rows, idRow(&id))
-		return nil
-	})
-	if err != nil {
-		return err
-	}
 	i.changing.Lock()
-	err = i.set.Add(job.mark, rows)
+	err := i.set.Add(job.mark, chunkRows{job.chunk})
 	files := i.set.Files()
 	i.changing.Unlock()
 	if err != nil {
@@ -177,6 +169,18 @@ func (i *ids) discard(lists ...[]format.ManifestFile) error {
 	i.changing.Lock()
 	defer i.changing.Unlock()
 	return i.set.Discard(lists...)
+}
+
+// chunkRows is a resident chunk as rows of a run. It never changes.
+type chunkRows struct{ chunk *slab.IDChunk }
+
+// Len implements idruns.Rows.
+func (c chunkRows) Len() int { return c.chunk.Len() }
+
+// Row implements idruns.Rows.
+func (c chunkRows) Row(i int, r *format.IDRow) {
+	id := c.chunk.Row(i)
+	*r = idRow(&id)
 }
 
 func idRow(id *slab.ID) format.IDRow {
@@ -398,10 +402,10 @@ func lostIDs(cfg Config, m *format.Manifest) (bool, error) {
 
 // addChunk adds the ids of a chunk that was read off the log.
 func (i *ids) addChunk(m format.ManifestMark, window format.Wall, rows []slab.ID) error {
-	if m.Number != i.set.ClearTo()+1 {
+	if m.Number != i.set.Next() {
 		return nil // held already, or older than what can be made again
 	}
-	out := make([]format.IDRow, len(rows))
+	out := make(idruns.Slice, len(rows))
 	for k := range rows {
 		out[k] = idRow(&rows[k])
 	}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"queen/engine/format"
+	"queen/engine/machine"
 )
 
 const (
@@ -58,14 +59,11 @@ func (h *house) forgetIDs() bool {
 	n, r := h.n, &h.rest
 	if r.idsDue == 0 {
 		n.state.RLock()
-		rows, newest := n.state.m.ResidentIDs(h.idsDurable)
-		if rows >= restIDs {
-			r.idsDue = int64(newest+n.state.m.LongestWindow()) + 1
-		}
+		r.idsDue = h.idsOver()
 		n.state.RUnlock()
-		if rows < restIDs {
-			return false
-		}
+	}
+	if r.idsDue == 0 {
+		return false
 	}
 	if _, w := n.stamp.now(); int64(w) <= r.idsDue {
 		return false
@@ -77,7 +75,37 @@ func (h *house) forgetIDs() bool {
 	return h.commit(s)
 }
 
-// forgotten runs in the apply goroutine after every entry: it does what forgetIDs asked for.
+// idsOver is the W at which enough resident ids are over to be worth an entry: those of chunks that are in runs, or
+// else all of them; 0 when there are too few.
+func (h *house) idsOver() int64 {
+	n := h.n
+	chunks, all := n.state.m.ResidentIDs(), 0
+	for _, c := range chunks {
+		all += c.Rows
+	}
+	if all < restIDs {
+		return 0
+	}
+	window := n.state.m.LongestWindow() // walks the queues
+	rows, due := 0, format.Wall(0)
+	for _, c := range chunks {
+		reach := window
+		if !h.inRuns(c) {
+			if rows >= restIDs {
+				break
+			}
+			reach = max(window, idWindowLeast)
+		}
+		rows, due = rows+c.Rows, max(due, c.Newest+reach)
+	}
+	return int64(due) + 1
+}
+
+// inRuns reports that a run answers for a chunk's ids when they are not resident.
+func (h *house) inRuns(c machine.ResidentIDs) bool { return c.Mark <= h.n.ids.set.ClearTo() }
+
+// forgotten runs in the apply goroutine after every entry: it does what forgetIDs asked for. Acks want what is in no
+// run yet for idWindowLeast.
 func (h *house) forgotten() {
 	if !h.forget.Load() {
 		return
@@ -86,8 +114,6 @@ func (h *house) forgotten() {
 	n := h.n
 	n.state.Lock()
 	defer n.state.Unlock()
-	n.state.m.ForgetIDs(h.idsDurable)
+	wanted := n.state.m.W() - idWindowLeast
+	n.state.m.ForgetIDs(func(c machine.ResidentIDs) bool { return h.inRuns(c) || c.Newest < wanted })
 }
-
-// idsDurable reports that the ids of a chunk are in a run, which answers for them when they are not resident.
-func (h *house) idsDurable(mark uint64) bool { return mark <= h.n.ids.set.ClearTo() }

@@ -395,11 +395,16 @@ func FuzzPackedBlock(f *testing.F) {
 			}
 			rows.Find(1, 2)
 		}
-		if ids, err := ParseIDBlock(block); err == nil {
+		head := RunHead{Kind: RunIDs, Group: 1}
+		for i := range head.IDs.Low {
+			head.IDs.Low[i] = binary.LittleEndian.Uint64(block[64+8*i:])
+			head.IDs.Top[i] = head.IDs.Low[i] + ^uint64(0)>>(block[128+i]%65)
+		}
+		if ids, err := ParseIDBlock(&head, block); err == nil {
 			for i := range ids.Len() {
 				ids.At(i, new(IDRow))
 			}
-			ids.Find(1, IDHash{})
+			ids.Find(1)
 		}
 	})
 }

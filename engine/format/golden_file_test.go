@@ -3,6 +3,7 @@ package format
 import (
 	"bytes"
 	"encoding/binary"
+	"sort"
 )
 
 // blockGolden is a sealed 4 KiB block: its checksum is the last field.
@@ -15,7 +16,7 @@ func blockGolden(name string, v interface{ Encode([]byte) }, want any, parse fun
 func fileGoldens() []golden {
 	segment := &SegmentHead{BulkBit | 7, 0x1122334455667788, goldenTenant, 256 << 20, 3}
 	beacon := &Beacon{9, goldenTenant, 3, true, 7, 0x1122334455667788, 8192, 2, 0x99aabbccddeeff00, []BeaconGroup{{1, 1, 70, 71}}}
-	runHead := &RunHead{RunIDs, 1, 9, 3, 4}
+	runHead := &RunHead{RunIDs, 1, 9, 3, 4, IDLayout{[IDColumns]uint64{1, 300, 70, 5, 1 << 62}, [IDColumns]uint64{3, 70300, 75, 5, 1<<62 + 9}}}
 	runTail := &RunTrailer{200, 2, 1, goldenWall, goldenWall + 5, 0x9a}
 	checkpoint := &CheckpointHead{CheckpointDelta, 1, 9, 8, 300, 70_000, 5, goldenWall, goldenTenant, 1, 2, goldenSum}
 	return append([]golden{
@@ -25,7 +26,8 @@ func fileGoldens() []golden {
 			"8 magic\n1 version\n1 minimum reader\n1 flags: clean\n1 groups\n4 segment\n8 sequence\n8 boot epoch\n16 disk\n8 end\n"+
 				"4 extent\n4 zero\n8 checksum of the extent\n8 nonce\n1 group\n7 zero\n8 replica\n8 commit\n8 last entry"),
 		blockGolden("run_head", runHead, runHead, func(b []byte) (any, error) { v, err := ParseRunHead(b); return &v, err },
-			"8 magic\n1 version\n1 minimum reader\n1 kind: ids\n1 group\n4 number\n8 first\n8 last"),
+			"8 magic\n1 version\n1 minimum reader\n1 kind: ids\n1 group\n4 number\n8 first\n8 last\n"+
+				"8 lowest counter\n8 highest\n8 lowest offset\n8 highest\n8 lowest index\n8 highest\n8 lowest ordinal\n8 highest\n8 lowest W\n8 highest"),
 		blockGolden("run_trailer", runTail, runTail, func(b []byte) (any, error) {
 			v, err := ParseRunTrailer(b, 5*BlockSize)
 			return &v, err
@@ -231,11 +233,8 @@ func blockRecordGoldens() []golden {
 	rows.Add(&second)
 	rowBlock := make([]byte, BlockSize)
 	rows.Encode(rowBlock)
-	var ids IDPacker
 	id := IDRow{65, IDHash(goldenSum), 300, Place{70, 5}, goldenWall}
-	ids.Add(&id)
-	idBlock := make([]byte, BlockSize)
-	ids.Encode(idBlock)
+	idHead, idBlock := goldenIDs(id, IDRow{129, IDHash{1}, 70300, Place{75, 5}, goldenWall + 1})
 	const packedHead = "4 crc32c\n1 version\n1 columns\n2 rows\n2 heap bytes\n6 zero\n"
 	return append([]golden{
 		recordGolden("outcome", outcomeHead, [][]byte{outcomeBody},
@@ -259,15 +258,15 @@ func blockRecordGoldens() []golden {
 		{
 			name: "id_block", bytes: idBlock, want: id,
 			parse: func(b []byte) (any, error) {
-				v, err := ParseIDBlock(b)
+				v, err := ParseIDBlock(idHead, b)
 				var r IDRow
 				if err == nil {
-					v.At(0, &r)
+					v.At(v.Len()-1, &r)
 				}
 				return r, err
 			},
-			fields: lines(packedHead + "8 low: counter\n8 low: group\n8 low: hash, high\n8 low: hash, low\n8 low: offset\n8 low: index\n" +
-				"8 low: ordinal\n8 low: W\n8 widths\n-1 zeros"),
+			fields: lines("4 crc32c\n2 rows\n2 zero\n8 spread\n8 hash, low half\n1 counter\n3 offset\n1 index\n1 W\n" +
+				"8 spread\n8 hash, low half\n1 counter\n3 offset\n1 index\n1 W\n-1 zeros"),
 		},
 	}, entryGoldens()...)
 }
@@ -375,4 +374,20 @@ func checkOrdinal(o Ordinal) uint32 {
 	var b [4]byte
 	patchFrameOrdinal(b[:], o)
 	return binary.LittleEndian.Uint32(b[:])
+}
+
+// goldenIDs makes a block of rows and the head of the run it stands in.
+func goldenIDs(rows ...IDRow) (*RunHead, []byte) {
+	var b IDBounds
+	for i := range rows {
+		b.Add(&rows[i])
+	}
+	sort.Slice(rows, func(i, j int) bool { return rows[i].Less(&rows[j]) })
+	h := &RunHead{Kind: RunIDs, Group: 1, IDs: b.Layout()}
+	var p idPacker
+	p.begin(&h.IDs)
+	for i := range rows {
+		p.add(rows[i].Spread(), &rows[i])
+	}
+	return h, bytes.Clone(p.encode())
 }

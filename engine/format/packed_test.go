@@ -98,65 +98,6 @@ func TestRowSize(t *testing.T) {
 	}
 }
 
-// Goal: id rows come back exactly, and equal ids of other partitions are kept apart.
-func TestIDBlocksGiveBackRows(t *testing.T) {
-	for seed := range uint64(50) {
-		g := newGen(seed)
-		rows := make([]IDRow, 1+g.IntN(400))
-		for i := range rows {
-			rows[i] = IDRow{PartitionID(g.u64() % 9), IDHash(g.uuid()), Offset(g.u64()), g.place(), Wall(g.i64())}
-			if i > 0 && g.IntN(3) == 0 {
-				rows[i].Hash = rows[i-1].Hash
-			}
-		}
-		sort.Slice(rows, func(i, j int) bool { return rows[i].Less(&rows[j]) })
-		var p IDPacker
-		block := make([]byte, BlockSize)
-		start := 0
-		for i := 0; i <= len(rows); i++ {
-			if i < len(rows) && p.Add(&rows[i]) {
-				continue
-			}
-			p.Encode(block)
-			b, err := ParseIDBlock(block)
-			if err != nil || start+b.Len() != i {
-				t.Fatal(b.Len(), i, err)
-			}
-			for k := range b.Len() {
-				var r IDRow
-				b.At(k, &r)
-				first := b.Find(r.Partition, r.Hash)
-				pid, hash := b.Key(first)
-				if r != rows[start+k] || first > k || pid != r.Partition || hash != r.Hash {
-					t.Fatalf("row %d: %+v want %+v, found at %d", k, r, rows[start+k], first)
-				}
-			}
-			start = i
-			if p.Reset(); i < len(rows) {
-				p.Add(&rows[i])
-			}
-		}
-	}
-}
-
-// Goal: an id row stays near the 32 bytes the design counts with.
-func TestIDRowSize(t *testing.T) {
-	g := newGen(1)
-	var p IDPacker
-	for i := 0; ; i++ {
-		r := IDRow{
-			PartitionID(4000+i*5)<<6 | 1, IDHash(g.uuid()), Offset(g.IntN(1 << 20)),
-			Place{Index(1<<30 + g.IntN(1<<20)), Ordinal(g.IntN(4000))}, Wall(1_700_000_000_000_000 + g.IntN(1<<33)),
-		}
-		if !p.Add(&r) {
-			break
-		}
-	}
-	if perRow := float64(BlockSize) / float64(p.Len()); perRow > 32 {
-		t.Fatalf("%.1f bytes a row", perRow)
-	}
-}
-
 // Goal: the rows of a partial frame cover its kept messages exactly, also above what one row holds.
 func TestSplitPartial(t *testing.T) {
 	for seed := range uint64(30) {

@@ -82,7 +82,7 @@ func TestPinnedNumbers(t *testing.T) {
 		{"SealOverhead", SealOverhead, 44}, {"SealNonce", SealNonce, 24}, {"frameSealed", frameSealed, 1}, {"appendSealed", appendSealed, 128},
 		{"MaxOrdinals", MaxOrdinals, 1 << 22}, {"BeaconSlots", BeaconSlots, 8}, {"ChunkBytes", ChunkBytes, 1 << 20},
 		{"RowSpanMax", RowSpanMax, 8192}, {"PositionsPerBlock", PositionsPerBlock, 1023}, {"FencesPerBlock", FencesPerBlock, 170},
-		{"EntryVersion", EntryVersion, 1}, {"SegmentVersion", SegmentVersion, 1}, {"RunVersion", RunVersion, 1},
+		{"EntryVersion", EntryVersion, 1}, {"SegmentVersion", SegmentVersion, 1}, {"RunVersion", RunVersion, 2},
 		{"CheckpointVersion", CheckpointVersion, 1}, {"ManifestVersion", ManifestVersion, 1}, {"OutcomeVersion", OutcomeVersion, 1},
 		{"ordinal 0", uint64(checkOrdinal(0)), 0x55400000}, {"ordinal 1", uint64(checkOrdinal(1)), 0xcb400001},
 	}

@@ -7,12 +7,15 @@ import "encoding/binary"
 //	| head block | row or id blocks | fence blocks | trailer block |
 //
 // A fence is the key of a block's first row. Row runs come from one closed segment (.pidx) or from
-// merging; id runs from one chunk or from merging. Runs are immutable.
+// merging; id runs from a few chunks or from merging. Runs are immutable.
 const (
-	// RunVersion and RunMinReader are what this code writes, and the oldest reader of it.
-	RunVersion   = 1
-	RunMinReader = 1
+	// RunVersion and RunMinReader are what this code writes, and the oldest reader of it. Ids are laid out
+	// by their spread since version 2; an id run of version 1 is refused.
+	RunVersion   = 2
+	RunMinReader = 2
+	idsSince     = 2
 
+	runLayout = 32
 	fenceSize = 24
 	// FencesPerBlock is how many fences a 4 KiB block holds.
 	FencesPerBlock = (BlockSize - 8) / fenceSize
@@ -40,6 +43,8 @@ type RunHead struct {
 	Number uint32
 	// First and Last are what the run covers: numbers of runs for rows, of marks for ids.
 	First, Last uint64
+	// IDs is how the rows of an id run are laid out; zero for row runs.
+	IDs IDLayout
 }
 
 // RunTrailer is the last block of a run.
@@ -64,6 +69,10 @@ func (h *RunHead) Encode(dst []byte) {
 	le.PutUint32(b[12:], h.Number)
 	le.PutUint64(b[16:], h.First)
 	le.PutUint64(b[24:], h.Last)
+	for i := range h.IDs.Low {
+		le.PutUint64(b[runLayout+16*i:], h.IDs.Low[i])
+		le.PutUint64(b[runLayout+16*i+8:], h.IDs.Top[i])
+	}
 	sealBlock(b)
 }
 
@@ -77,8 +86,18 @@ func ParseRunHead(b []byte) (h RunHead, err error) {
 		Kind: RunKind(b[10]), Group: RaftGroup(b[11]), Number: le.Uint32(b[12:]),
 		First: le.Uint64(b[16:]), Last: le.Uint64(b[24:]),
 	}
-	if h.Kind != RunRows && h.Kind != RunIDs || h.Group > 63 || h.Last < h.First || !isZero(b[32:BlockSize-4]) {
+	if h.Kind != RunRows && h.Kind != RunIDs || h.Group > 63 || h.Last < h.First || !isZero(b[runLayout+16*IDColumns:BlockSize-4]) {
 		return h, errorf("run head", 10, "kind %d group %d covers %d to %d", h.Kind, h.Group, h.First, h.Last)
+	}
+	if h.Kind == RunIDs && b[8] < idsSince {
+		return h, errorf("run head", 8, "ids of version %d", b[8])
+	}
+	for i := range h.IDs.Low {
+		low, top := le.Uint64(b[runLayout+16*i:]), le.Uint64(b[runLayout+16*i+8:])
+		if low > top || h.Kind == RunRows && top != 0 {
+			return h, errorf("run head", runLayout+16*i, "column %d from %d to %d", i, low, top)
+		}
+		h.IDs.Low[i], h.IDs.Top[i] = low, top
 	}
 	return h, nil
 }
@@ -125,6 +144,13 @@ type Fence struct {
 	Partition PartitionID
 	Base      Offset
 	Hash      IDHash
+	// Spread is IDSpread of the other two in an id run; it is not stored.
+	Spread uint64
+}
+
+// IDFence is the fence of an id.
+func IDFence(pid PartitionID, hash IDHash) Fence {
+	return Fence{Partition: pid, Hash: hash, Spread: IDSpread(pid, &hash)}
 }
 
 // AppendFenceBlock appends fence block number block, which holds at most FencesPerBlock fences.
@@ -165,7 +191,7 @@ func ParseFenceBlock(dst []Fence, kind RunKind, block uint32, b []byte) ([]Fence
 		if kind == RunRows {
 			v.Base = Offset(le.Uint64(f[8:]))
 		} else {
-			copy(v.Hash[:], f[8:])
+			v = IDFence(v.Partition, IDHash(f[8:]))
 		}
 		dst = append(dst, v)
 	}

@@ -7,7 +7,7 @@ type RunWriter struct {
 	fences []Fence
 	tail   RunTrailer
 	rows   RowPacker
-	ids    IDPacker
+	ids    idPacker
 	block  [BlockSize]byte
 }
 
@@ -15,7 +15,7 @@ type RunWriter struct {
 func (w *RunWriter) Begin(h RunHead) []byte {
 	w.head, w.tail, w.fences = h, RunTrailer{}, w.fences[:0]
 	w.rows.Reset()
-	w.ids.Reset()
+	w.ids.begin(&h.IDs)
 	h.Encode(w.block[:])
 	return w.block[:]
 }
@@ -34,18 +34,18 @@ func (w *RunWriter) AddRow(r *Row) []byte {
 	return full
 }
 
-// AddID adds an id row, as AddRow does.
-func (w *RunWriter) AddID(r *IDRow) []byte {
-	var full []byte
-	if !w.ids.Add(r) {
-		full = w.flush()
-		w.ids.Add(r)
+// AddID adds an id row; when that fills a block, it is returned, else nil. The row fits the layout in the head, and
+// spread is its Spread, which the caller has sorted by.
+func (w *RunWriter) AddID(spread uint64, r *IDRow) []byte {
+	if w.ids.rows == 0 {
+		w.fences = append(w.fences, Fence{Partition: r.Partition, Hash: r.Hash, Spread: spread})
 	}
-	if w.ids.Len() == 1 {
-		w.fences = append(w.fences, Fence{Partition: r.Partition, Hash: r.Hash})
-	}
+	w.ids.add(spread, r)
 	w.count(r.W)
-	return full
+	if w.ids.rows == w.ids.plan.limit {
+		return w.flush()
+	}
+	return nil
 }
 
 func (w *RunWriter) count(at Wall) {
@@ -57,22 +57,22 @@ func (w *RunWriter) count(at Wall) {
 }
 
 func (w *RunWriter) flush() []byte {
-	if w.head.Kind == RunRows {
-		w.rows.Encode(w.block[:])
-		w.rows.Reset()
-	} else {
-		w.ids.Encode(w.block[:])
-		w.ids.Reset()
-	}
 	w.tail.Blocks++
-	w.tail.Content = fenceSum(w.tail.Content, w.block[:4])
-	return w.block[:]
+	block := w.block[:]
+	if w.head.Kind == RunIDs {
+		block = w.ids.encode()
+	} else {
+		w.rows.Encode(block)
+		w.rows.Reset()
+	}
+	w.tail.Content = fenceSum(w.tail.Content, block[:4])
+	return block
 }
 
 // Finish returns the rest of the file: the last block if there is one, the fences and the trailer.
 func (w *RunWriter) Finish() []byte {
 	var out []byte
-	if w.rows.Len()+w.ids.Len() > 0 {
+	if w.rows.Len()+w.ids.rows > 0 {
 		out = append(out, w.flush()...)
 	}
 	for from := 0; from < len(w.fences); from += FencesPerBlock {
@@ -102,10 +102,14 @@ func FindBlock(kind RunKind, fences []Fence, k Fence) int {
 
 func (f *Fence) above(kind RunKind, k *Fence) bool {
 	switch {
+	case kind == RunIDs && f.Spread != k.Spread:
+		return f.Spread > k.Spread
 	case f.Partition != k.Partition:
 		return f.Partition > k.Partition
 	case kind == RunRows:
 		return f.Base > k.Base
 	}
-	return hashLess(&k.Hash, &f.Hash)
+	_, a := hashHalves(&f.Hash)
+	_, b := hashHalves(&k.Hash)
+	return a > b
 }

@@ -193,27 +193,34 @@ func (m *Machine) RecentID(part format.PartitionID, hash format.IDHash) (format.
 	}, ok
 }
 
-// ResidentIDs tells how many ids of closed chunks are resident, of chunks for which durable holds and which have no
-// other before them, and when the newest of them was stored.
-func (m *Machine) ResidentIDs(durable func(mark uint64) bool) (rows int, newest format.Wall) {
+// ResidentIDs are the ids of one closed chunk that are resident.
+type ResidentIDs struct {
+	Mark   uint64
+	Rows   int
+	Newest format.Wall // of its rows
+}
+
+// ResidentIDs lists the closed chunks, oldest first.
+func (m *Machine) ResidentIDs() []ResidentIDs {
+	var all []ResidentIDs
 	for _, c := range m.ids.Closed() {
-		if !durable(c.Mark()) {
-			break
-		}
-		rows, newest = rows+c.Len(), max(newest, format.Wall(c.Newest()))
+		all = append(all, ResidentIDs{c.Mark(), c.Len(), format.Wall(c.Newest())})
 	}
-	return rows, newest
+	return all
 }
 
 // ForgetIDs drops resident ids of closed chunks, the oldest first, that lie outside every queue's window at the
 // state's own W, so that no verdict of this entry or a later one can ask for them: an enlarged window does not
-// reach behind W less the old one. durable says whether the id runs hold a chunk, for repeated acks. It writes no
+// reach behind W less the old one. unwanted says whether acks can do without a chunk as well. It writes no
 // state, and is called by whoever applies. It returns the number of rows dropped.
 //
 // INVARIANT: outcomes do not depend on it (TestRandom).
-func (m *Machine) ForgetIDs(durable func(mark uint64) bool) int {
+func (m *Machine) ForgetIDs(unwanted func(c ResidentIDs) bool) int {
 	over := m.w - m.LongestWindow()
-	return m.ids.Forget(func(c *slab.IDChunk) bool { return format.Wall(c.Newest()) < over && durable(c.Mark()) })
+	return m.ids.Forget(func(c *slab.IDChunk) bool {
+		newest := format.Wall(c.Newest())
+		return newest < over && unwanted(ResidentIDs{c.Mark(), c.Len(), newest})
+	})
 }
 
 // Leased reports that a lease is possessed by somebody.

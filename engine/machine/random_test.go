@@ -288,7 +288,7 @@ func (d *driver) rerun() {
 	images := newImages(d.t)
 	for i, l := range d.log {
 		d.same(twice, l, i)
-		d.stats["ids forgotten"] += twice.ForgetIDs(func(uint64) bool { return true })
+		d.stats["ids forgotten"] += twice.ForgetIDs(func(ResidentIDs) bool { return true })
 		if l.index > 0 && slices.Contains(d.marks, l.index) && snap == nil {
 			base--
 			images.take(twice, base == 0)

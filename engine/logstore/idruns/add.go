@@ -1,8 +1,6 @@
 package idruns
 
 import (
-	"cmp"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -20,28 +18,41 @@ type Mark struct {
 	W, Horizon format.Wall
 }
 
-// Add stores the ids of the chunk that the mark closed, rows in any order, and then merges and drops
-// runs as the rule demands at this mark; what Step has not done of that yet is done here. When it
-// returns nil all of it is durable and ClearTo is the mark. Chunks come in order without gap; one that
-// is held already is passed over. After an error nothing has changed, and Add may be called again. rows
-// belongs to the caller again when Add returns.
-func (s *Set) Add(m Mark, rows []format.IDRow) error {
+// chunkGroup is how many chunks make a run: the first three of each group only wait. Their ids are in the state still
+// (it holds eight chunks), and after a restart they come from the log again. Written at once, four chunks cost one
+// merge less than each for itself. Four and not eight leave five chunks' time to write a run before a push needs it.
+const chunkGroup = 4
+
+// Add takes the ids of the chunk that the mark closed. At a mark divisible by chunkGroup it writes the run of the
+// chunks up to it, and then merges and drops runs as the rule demands at this mark; what Step has not done of that
+// yet is done here. When it returns nil then, all of it is durable and ClearTo is the mark. Chunks come in order without
+// gap; one that is held already is passed over. After an error nothing has changed, and Add may be called again. nil
+// rows are none.
+func (s *Set) Add(m Mark, rows Rows) error {
 	l := s.acquire()
 	defer l.release()
-	if m.Number <= l.clearTo {
+	if m.Number < s.Next() {
 		return nil
 	}
-	if m.Number != l.clearTo+1 {
-		return fmt.Errorf("%w: %d after %d", ErrOrder, m.Number, l.clearTo)
+	if m.Number != s.Next() {
+		return fmt.Errorf("%w: %d where %d is due", ErrOrder, m.Number, s.Next())
+	}
+	if rows == nil {
+		rows = Slice(nil)
+	}
+	chunks := append(slices.Clip(s.pend), rows)
+	if m.Number%chunkGroup != 0 {
+		s.pend = chunks
+		return nil
 	}
 	runs := slices.Clone(l.runs)
-	var chunk *run
-	if len(rows) > 0 {
+	var group *run
+	if chunks.rows() > 0 {
 		var err error
-		if chunk, err = s.write(m.Number, rows); err != nil {
+		if group, err = s.write(l.clearTo+1, m.Number, chunks); err != nil {
 			return err
 		}
-		runs = append(runs, chunk)
+		runs = append(runs, group)
 	}
 	s.last = m
 	runs, made, err := s.settle(runs, m)
@@ -49,13 +60,14 @@ func (s *Set) Add(m Mark, rows []format.IDRow) error {
 		for _, r := range made {
 			s.ready[r.name] = r // done, and good for the next try
 		}
-		if chunk != nil {
-			chunk.release()
+		if group != nil {
+			group.release()
 		}
 		return err
 	}
+	s.pend = nil
 	s.swap(runs, m.Number)
-	for _, r := range append(made, chunk) {
+	for _, r := range append(made, group) {
 		if r != nil && !slices.Contains(runs, r) {
 			r.release() // merged on
 		}
@@ -99,78 +111,98 @@ func condemned(r *run, err error) *run {
 	return &run{name: r.name, first: r.first, last: r.last, size: r.size, sum: r.sum, err: err}
 }
 
-// write makes the run of one chunk.
-func (s *Set) write(mark uint64, rows []format.IDRow) (*run, error) {
-	w, err := s.create(mark, mark)
+// write makes the run of a group of chunks.
+func (s *Set) write(first, last uint64, chunks pending) (*run, error) {
+	var bounds format.IDBounds
+	stray := format.PartitionID(0)
+	var order sorter // not kept: it is as large as the chunks
+	deal := order.begin(chunks.rows(), 0, ^uint64(0))
+	chunks.each(func(_ uint32, r *format.IDRow) {
+		if r.Partition.RaftGroup() != s.opts.Group {
+			stray = r.Partition
+		}
+		bounds.Add(r)
+		deal.count(r.Spread())
+	})
+	if stray != 0 {
+		return nil, fmt.Errorf("idruns: partition %d is none of raft group %d", stray, s.opts.Group)
+	}
+	deal.counted()
+	chunks.each(func(at uint32, r *format.IDRow) { deal.place(r.Spread(), at) })
+	refs := deal.finish(func(a, b uint32) bool {
+		var x, y format.IDRow
+		chunks.row(a, &x)
+		chunks.row(b, &y)
+		return x.Less(&y)
+	})
+	w, err := s.create(first, last, bounds.Layout(), uint64(len(refs)))
 	if err != nil {
 		return nil, err
 	}
-	for _, k := range sorted(rows) {
-		if err := w.add(&rows[k.At]); err != nil {
-			return nil, w.abort(err)
+	var rows [64]format.IDRow
+	for len(refs) > 0 {
+		n := min(len(rows), len(refs))
+		chunks.gather(rows[:], refs[:n])
+		for i := range n {
+			if err := w.next(refs[i].spread, &rows[i]); err != nil {
+				return nil, w.abort(err)
+			}
 		}
+		refs = refs[n:]
 	}
 	return w.finish()
 }
 
-// sorted returns the order of the rows by (partition, hash, offset).
-func sorted(rows []format.IDRow) []runfile.Order {
-	keys := make([]runfile.Order, len(rows))
-	for i := range rows {
-		r := &rows[i]
-		keys[i] = runfile.Order{Partition: uint64(r.Partition), Next: binary.BigEndian.Uint64(r.Hash[:8]), At: uint32(i)}
-	}
-	keys = runfile.SortByPartition(keys)
-	for from := 0; from < len(keys); {
-		to := from + 1
-		for to < len(keys) && keys[to].Partition == keys[from].Partition {
-			to++
-		}
-		slices.SortFunc(keys[from:to], func(a, b runfile.Order) int {
-			switch {
-			case a.Next != b.Next:
-				return cmp.Compare(a.Next, b.Next)
-			case rows[a.At].Less(&rows[b.At]):
-				return -1
-			case rows[b.At].Less(&rows[a.At]):
-				return 1
-			}
-			return 0
-		})
-		from = to
-	}
-	return keys
-}
-
-// idWriter writes a run and makes its filter on the way.
+// idWriter writes a run of rows in order and makes its filter on the way. Of several rows of one id it writes the
+// last, which is the newest: look-ups want no other.
 type idWriter struct {
 	s           *Set
 	w           *runfile.Writer
 	first, last uint64
-	filter      *filterMaker
+	filter      *sieveMaker
+
+	held   format.IDRow // the newest row, not written yet
+	spread uint64       // its
+	any    bool
 }
 
-func (s *Set) create(first, last uint64) (*idWriter, error) {
-	head := format.RunHead{Kind: format.RunIDs, Group: s.opts.Group, Number: uint32(last), First: first, Last: last}
+func (s *Set) create(first, last uint64, layout format.IDLayout, rows uint64) (*idWriter, error) {
+	head := format.RunHead{Kind: format.RunIDs, Group: s.opts.Group, Number: uint32(last), First: first, Last: last, IDs: layout}
 	w, err := runfile.Create(s.opts.FS, s.opts.Dir, runName(s.opts.Group, first, last), head)
 	if err != nil {
 		return nil, fmt.Errorf("idruns: %w", err)
 	}
 	iw := &idWriter{s: s, w: w, first: first, last: last}
 	if s.opts.FilterBytes > 0 {
-		iw.filter = newFilterMaker(&s.maker, s.opts.partRows)
+		iw.filter = newSieveMaker(rows)
 	}
 	return iw, nil
 }
 
-func (w *idWriter) add(r *format.IDRow) error {
-	if w.filter != nil {
-		w.filter.add(r)
+// next takes the next row.
+func (w *idWriter) next(spread uint64, r *format.IDRow) error {
+	if w.any && (spread != w.spread || r.Partition != w.held.Partition || r.Hash != w.held.Hash) {
+		if err := w.put(); err != nil {
+			return err
+		}
 	}
-	return w.w.AddID(r)
+	w.any, w.spread, w.held = true, spread, *r
+	return nil
+}
+
+func (w *idWriter) put() error {
+	if w.filter != nil {
+		w.filter.add(w.spread)
+	}
+	return w.w.AddID(w.spread, &w.held)
 }
 
 func (w *idWriter) finish() (*run, error) {
+	if w.any {
+		if err := w.put(); err != nil {
+			return nil, w.abort(err)
+		}
+	}
 	info, err := w.w.Finish()
 	if err != nil {
 		return nil, fmt.Errorf("idruns: %w", err)
@@ -181,9 +213,9 @@ func (w *idWriter) finish() (*run, error) {
 	}
 	r.sum = info.Sum
 	if w.filter != nil {
-		s := w.filter.finish()
-		r.filter.Store(s)
-		r.plain = s == nil
+		f := w.filter.finish()
+		r.filter.Store(f)
+		r.plain = f == nil
 	}
 	return r, nil
 }

@@ -68,7 +68,7 @@ func TestConcurrent(t *testing.T) {
 			ids = append(ids, row(mark, i))
 		}
 		w := format.Wall(1000 + mark*10)
-		if err := s.Add(Mark{Number: uint64(mark), W: w, Horizon: w - 4*10*marks}, ids); err != nil {
+		if err := s.Add(Mark{Number: uint64(mark), W: w, Horizon: w - 4*10*marks}, Slice(ids)); err != nil {
 			t.Fatal(err)
 		}
 		for range mark % 5 {

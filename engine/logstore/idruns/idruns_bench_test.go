@@ -5,6 +5,7 @@ import (
 	"flag"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
 
@@ -59,8 +60,9 @@ func fill(b *testing.B, s *Set, rng *rand.Rand) (add, step float64) {
 		m.W += 1000
 		m.Horizon = m.W - format.Wall(*benchMarks)*1000
 		benchChunk(rng, rows, m)
+		chunk := Slice(slices.Clone(rows))
 		at := cpuTime(b)
-		if err := s.Add(m, rows); err != nil {
+		if err := s.Add(m, chunk); err != nil {
 			b.Fatal(err)
 		}
 		adds += cpuTime(b) - at
@@ -89,7 +91,7 @@ func BenchmarkAdd(b *testing.B) {
 		bytes, rows, filters, runs := int64(0), uint64(0), int64(0), 0
 		for _, r := range s.mu.list.runs {
 			bytes, rows, runs = bytes+r.size, rows+r.file.Trailer.Rows, runs+1
-			filters += r.filter.Load().bytes
+			filters += r.filter.Load().bytes()
 		}
 		b.Logf("%d ids in %d runs: %.1f bytes each, filters %.1f bits", rows, runs, float64(bytes)/float64(rows),
 			8*float64(filters)/float64(rows))

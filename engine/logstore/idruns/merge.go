@@ -11,7 +11,7 @@ import (
 // job is a merge under way. It is a user of its inputs.
 type job struct {
 	inputs []*run
-	merger *runfile.Merger[format.IDRow]
+	rows   *merging
 	w      *idWriter
 }
 
@@ -88,35 +88,35 @@ func (s *Set) advance(name string, inputs []*run, rows int) (*run, error) {
 		}
 		s.jobs[name] = j
 	}
-	for range rows {
-		row, _, err := j.merger.Next()
-		if err == nil && row == nil {
-			j.release()
-			delete(s.jobs, name)
-			return j.w.finish()
-		}
-		if err == nil {
-			err = j.w.add(row)
-		}
+	for rows > 0 {
+		n, err := j.rows.stretch(j.w.next)
 		if err != nil {
 			s.cancel(name)
 			return nil, err
 		}
+		if n == 0 {
+			j.release()
+			delete(s.jobs, name)
+			return j.w.finish()
+		}
+		rows -= n
 	}
 	return nil, nil
 }
 
 func (s *Set) start(inputs []*run) (*job, error) {
 	j := &job{inputs: slices.Clone(inputs)}
-	sources := make([]runfile.Source[format.IDRow], len(inputs))
-	for i, r := range inputs {
-		sources[i] = r.source()
-	}
 	var err error
-	if j.merger, err = runfile.NewMerger(sources, lessID); err != nil {
+	if j.rows, err = newMerging(inputs); err != nil {
 		return nil, err
 	}
-	if j.w, err = s.create(inputs[0].first, inputs[len(inputs)-1].last); err != nil {
+	var bounds format.IDBounds
+	rows := uint64(0)
+	for _, r := range inputs {
+		bounds.AddRun(&r.file.Head.IDs)
+		rows += r.file.Trailer.Rows
+	}
+	if j.w, err = s.create(inputs[0].first, inputs[len(inputs)-1].last, bounds.Layout(), rows); err != nil {
 		return nil, err
 	}
 	for _, r := range inputs {
@@ -182,7 +182,7 @@ func (s *Set) trim(l *list) {
 		if f == nil {
 			continue
 		}
-		if left -= f.bytes; left < 0 {
+		if left -= f.bytes(); left < 0 {
 			r.filter.Store(nil)
 		}
 	}
@@ -191,8 +191,8 @@ func (s *Set) trim(l *list) {
 // filterJob makes a missing filter.
 type filterJob struct {
 	r     *run
-	next  runfile.Source[format.IDRow]
-	maker *filterMaker
+	scan  *runfile.Scanner[format.IDBlock]
+	maker *sieveMaker
 }
 
 // buildFilter works on the filter of the newest run that has none and whose filter fits the budget.
@@ -205,17 +205,16 @@ func (s *Set) buildFilter(l *list, rows int) (again bool, err error) {
 		if r == nil {
 			return false, nil
 		}
-		s.build = &filterJob{r: r, next: r.source(), maker: newFilterMaker(new(fuseMaker), s.opts.partRows)}
+		s.build = &filterJob{r: r, scan: r.file.Scan(0), maker: newSieveMaker(r.file.Trailer.Rows)}
 	}
 	b := s.build
-	var row format.IDRow
-	for range rows {
-		ok, err := b.next(&row)
+	for rows > 0 {
+		block, err := b.scan.Next()
 		if err != nil {
 			s.build = nil
-			return false, err
+			return false, b.r.damage(err)
 		}
-		if !ok {
+		if block == nil {
 			s.build = nil
 			f := b.maker.finish()
 			b.r.filter.Store(f)
@@ -223,7 +222,10 @@ func (s *Set) buildFilter(l *list, rows int) (again bool, err error) {
 			s.trim(l)
 			return true, nil
 		}
-		b.maker.add(&row)
+		for i := range block.Len() {
+			b.maker.add(block.Spread(i))
+		}
+		rows -= block.Len()
 	}
 	return true, nil
 }
@@ -238,10 +240,10 @@ func (s *Set) missing(l *list) *run {
 		}
 		f := r.filter.Load()
 		if f != nil {
-			left -= f.bytes
+			left -= f.bytes()
 			continue
 		}
-		if left -= int64(r.file.Trailer.Rows) * 2; left < 0 {
+		if left -= sieveBytes(r.file.Trailer.Rows); left < 0 {
 			return nil
 		}
 		return r

@@ -23,31 +23,23 @@ type Original struct {
 func (s *Set) Probe(pid format.PartitionID, hash format.IDHash) (row format.IDRow, found bool, err error) {
 	l := s.acquire()
 	defer l.release()
-	k := keyOf(pid, &hash)
-	h := k.hash()
+	k := format.IDFence(pid, hash)
 	for _, r := range slices.Backward(l.runs) {
-		if f := r.filter.Load(); f != nil {
-			if k.less(&f.firsts[0]) || !f.parts[f.part(&k, 0)].has(h) {
-				continue
-			}
+		if f := r.filter.Load(); f != nil && !f.has(k.Spread) {
+			continue
 		}
-		if row, found, err = r.find(&k, pid, hash); err != nil || found {
+		if row, found, err = r.find(k); err != nil || found {
 			return row, found, err
 		}
 	}
 	return row, false, nil
 }
 
-// probing is what ProbeBatch works with.
+// probing is what ProbeBatch works with: the ids not found yet.
 type probing struct {
-	keys []probeKey // not found yet, in order
-	hits []bool
-}
-
-type probeKey struct {
-	key
-	hash uint64
-	at   int // in the caller's slice
+	spreads []uint64
+	at      []int32 // in the caller's slice
+	hits    []bool
 }
 
 var probings = sync.Pool{New: func() any { return new(probing) }}
@@ -60,23 +52,15 @@ func (s *Set) ProbeBatch(keys []Key, upto uint64, originals []Original) error {
 	defer l.release()
 	p := probings.Get().(*probing)
 	defer probings.Put(p)
-	p.keys = p.keys[:0]
+	p.spreads, p.at = p.spreads[:0], p.at[:0]
 	for i := range keys {
 		originals[i] = Original{}
-		k := keyOf(keys[i].Partition, &keys[i].Hash)
-		p.keys = append(p.keys, probeKey{k, k.hash(), i})
+		p.spreads = append(p.spreads, format.IDSpread(keys[i].Partition, &keys[i].Hash))
+		p.at = append(p.at, int32(i))
 	}
-	slices.SortFunc(p.keys, func(a, b probeKey) int {
-		switch {
-		case a.less(&b.key):
-			return -1
-		case b.less(&a.key):
-			return 1
-		}
-		return 0
-	})
+	p.hits = append(p.hits[:0], make([]bool, len(keys))...)
 	for _, r := range slices.Backward(l.runs) {
-		if r.first > upto {
+		if r.first > upto || len(p.at) == 0 {
 			continue
 		}
 		if err := p.pass(r, keys, originals); err != nil {
@@ -88,41 +72,40 @@ func (s *Set) ProbeBatch(keys []Key, upto uint64, originals []Original) error {
 
 // pass looks the keys that are left up in one run.
 func (p *probing) pass(r *run, keys []Key, originals []Original) error {
-	p.sift(r)
-	left := p.keys[:0]
-	for i := range p.keys {
-		k := &p.keys[i]
+	if f := r.filter.Load(); f != nil && !p.sift(f) {
+		return nil
+	} else if f == nil {
+		for i := range p.at {
+			p.hits[i] = true
+		}
+	}
+	left := 0
+	for i, at := range p.at {
 		if p.hits[i] {
-			id := &keys[k.at]
-			row, found, err := r.find(&k.key, id.Partition, id.Hash)
+			k := format.Fence{Partition: keys[at].Partition, Hash: keys[at].Hash, Spread: p.spreads[i]}
+			row, found, err := r.find(k)
 			if err != nil {
 				return err
 			}
 			if found {
-				originals[k.at] = Original{row, true}
+				originals[at] = Original{row, true}
 				continue
 			}
 		}
-		left = append(left, *k)
+		p.spreads[left], p.at[left] = p.spreads[i], at
+		left++
 	}
-	p.keys = left
+	p.spreads, p.at = p.spreads[:left], p.at[:left]
 	return nil
 }
 
-// sift marks the keys that the run may hold. It is a loop of its own, without branches on what was
-// read, so that the memory accesses of several keys overlap.
-func (p *probing) sift(r *run) {
-	p.hits = append(p.hits[:0], make([]bool, len(p.keys))...)
-	f := r.filter.Load()
-	part := 0
-	for i := range p.keys {
-		k := &p.keys[i]
-		switch {
-		case f == nil:
-			p.hits[i] = true
-		case !k.less(&f.firsts[0]):
-			part = f.part(&k.key, part)
-			p.hits[i] = f.parts[part].has(k.hash)
-		}
+// sift marks the keys that the run may hold and reports whether there are any. It is a loop of its own, without
+// branches on what was read, so that the memory accesses of several keys overlap.
+func (p *probing) sift(f *sieve) (any bool) {
+	for i, spread := range p.spreads {
+		hit := f.has(spread)
+		p.hits[i] = hit
+		any = any || hit
 	}
+	return any
 }

@@ -9,10 +9,11 @@ import (
 // The rule of merging. It looks at nothing but the runs there are (the marks they cover and the stamps
 // of their rows), the mark and the window, so that it decides the same everywhere.
 //
-// Runs inside the marks (n-1)*2^k+1 to n*2^k, an aligned range, become one, if
+// The chunks of chunkGroup marks, 2^groupBits, are one run to begin with. Runs inside the marks (n-1)*2^k+1 to n*2^k, an
+// aligned range, become one, if
 //
-//   - k is even, so that a row is rewritten about log4 times, or k is the last that fits, so that there
-//     are not many runs of the largest size, and
+//   - k is 5, 8, 11 and so on, so that eight runs of about one size become one and a row is rewritten about log8
+//     times, or k is the last that fits, so that there are not many runs of the largest size, and
 //   - the range's stamps span at most a quarter of the window, so that a run is not kept for long when
 //     its first rows are of no use any more, and
 //   - a quarter of the range's length in marks has passed since: the time in which the merge is done
@@ -24,6 +25,8 @@ import (
 const (
 	spanShare = 4  // of the window
 	rangeMax  = 40 // largest k
+	rangeStep = 3  // of k
+	groupBits = 2  // of chunkGroup
 )
 
 // aligned is the marks first to last, 2^k of them.
@@ -45,7 +48,7 @@ func (a aligned) fits(span, window format.Wall) bool {
 	if span > window/spanShare {
 		return false
 	}
-	return a.k%2 == 0 || span > window/spanShare/2
+	return (a.k-groupBits)%rangeStep == 0 || span > window/spanShare/2
 }
 
 // pick returns the smallest, then oldest, range of runs to merge of those that admit lets through; the
@@ -55,7 +58,7 @@ func pick(runs []*run, window format.Wall, admit func(a aligned) bool) (i, j int
 		return 0, 0
 	}
 	top := min(rangeMax, bits.Len64(runs[len(runs)-1].last))
-	for k := 1; k <= top; k++ {
+	for k := groupBits + 1; k <= top; k++ {
 		for i := 0; i < len(runs); i = j {
 			a := alignedAt(runs[i].first, k)
 			j = i + 1

@@ -18,7 +18,7 @@ type run struct {
 	err         error
 	size        int64
 	sum         [16]byte
-	filter      atomic.Pointer[filter]
+	filter      atomic.Pointer[sieve]
 	plain       bool // no filter could be made; owned by the goroutine that adds
 }
 
@@ -66,12 +66,12 @@ func (r *run) release() {
 	}
 }
 
-// find returns the newest row of a key that the filter did not rule out.
-func (r *run) find(k *key, pid format.PartitionID, hash format.IDHash) (row format.IDRow, ok bool, err error) {
+// find returns the row of an id that the filter did not rule out.
+func (r *run) find(k format.Fence) (row format.IDRow, ok bool, err error) {
 	if r.file == nil {
 		return row, false, r.damage(r.err)
 	}
-	block := r.file.Find(format.Fence{Partition: pid, Hash: hash})
+	block := r.file.Find(k)
 	if block < 0 {
 		return row, false, nil
 	}
@@ -79,34 +79,11 @@ func (r *run) find(k *key, pid format.PartitionID, hash format.IDHash) (row form
 	if err != nil {
 		return row, false, r.damage(err)
 	}
-	// Rows of one key lie side by side by offset, and the block found is the last that has any.
-	for i := b.Find(pid, hash); i < b.Len(); i++ {
-		if p, h := b.Key(i); p != pid || h != hash {
-			break
+	// A run holds one row of an id, in the last block that begins at or below it.
+	for i := b.Find(k.Spread); i < b.Len() && b.Spread(i) == k.Spread; i++ {
+		if b.At(i, &row); row.Partition == k.Partition && row.Hash == k.Hash {
+			return row, true, nil
 		}
-		b.At(i, &row)
-		ok = true
 	}
-	return row, ok, nil
+	return row, false, nil
 }
-
-// source reads the rows of a run in order, past the cache.
-func (r *run) source() runfile.Source[format.IDRow] {
-	scan := r.file.Scan(0)
-	var b *format.IDBlock
-	i := 0
-	return func(dst *format.IDRow) (bool, error) {
-		for b == nil || i == b.Len() {
-			var err error
-			if b, err = scan.Next(); err != nil || b == nil {
-				return false, r.damage(err)
-			}
-			i = 0
-		}
-		b.At(i, dst)
-		i++
-		return true, nil
-	}
-}
-
-func lessID(a, b *format.IDRow) bool { return a.Less(b) }

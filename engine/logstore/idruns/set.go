@@ -22,16 +22,14 @@ type Options struct {
 	// Group is the raft group whose ids these are; required.
 	Group format.RaftGroup
 	// Files is what Files said at the mark ClearTo, from a checkpoint's list. Runs on disk that are not
-	// in it do not count.
+	// in it do not count. A ClearTo inside a group of chunks means the end of the group before: the chunks
+	// since have to be added again.
 	Files   []format.ManifestFile
 	ClearTo uint64
 	// FilterBytes bounds the resident filters; default 512 MiB, below 0 keeps none.
 	FilterBytes int64
 	// CacheBytes bounds the blocks kept in memory; default 16 MiB.
 	CacheBytes int64
-
-	// partRows is how many rows a filter covers; fuseRows but for tests.
-	partRows int
 }
 
 // ErrOrder says that a chunk does not follow the one before.
@@ -41,10 +39,10 @@ var ErrOrder = errors.New("idruns: the chunk does not follow the one before")
 type Set struct {
 	opts  Options
 	cache *runfile.Cache[format.IDBlock]
-	maker fuseMaker
 
 	// Owned by the goroutine that adds.
-	last  Mark // the newest one added, for merging ahead
+	last  Mark    // the newest one at which runs were made, for merging ahead
+	pend  pending // chunks since
 	ready map[string]*run
 	jobs  map[string]*job
 	build *filterJob
@@ -73,15 +71,13 @@ func Open(o Options) (*Set, error) {
 	if o.CacheBytes == 0 {
 		o.CacheBytes = 16 << 20
 	}
-	if o.partRows == 0 {
-		o.partRows = fuseRows
-	}
 	if o.FS == nil || o.Dir == "" || o.Group == 0 || o.Group > 63 {
 		return nil, fmt.Errorf("idruns: options: FS, Dir and Group (%d) are required", o.Group)
 	}
 	s := &Set{
 		opts: o, cache: runfile.NewCache[format.IDBlock](o.CacheBytes), ready: map[string]*run{}, jobs: map[string]*job{},
 	}
+	o.ClearTo -= o.ClearTo % chunkGroup
 	files := slices.Clone(o.Files)
 	slices.SortFunc(files, func(a, b format.ManifestFile) int { return cmp.Compare(a.First, b.First) })
 	after := uint64(0)
@@ -167,12 +163,16 @@ func (s *Set) swap(runs []*run, clearTo uint64) {
 	old.release()
 }
 
-// ClearTo is the newest mark up to which every chunk's ids are in runs, or were too old at some mark.
+// ClearTo is the newest mark up to which every chunk's ids are in runs, or were too old at some mark. It is divisible
+// by chunkGroup.
 func (s *Set) ClearTo() uint64 {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.mu.list.clearTo
 }
+
+// Next is the number of the mark whose chunk Add wants next. It belongs to the goroutine that adds.
+func (s *Set) Next() uint64 { return s.ClearTo() + uint64(len(s.pend)) + 1 }
 
 // Files lists the runs that count at ClearTo, for a checkpoint's list. They are the same on every
 // replica at that mark, and stay on disk until Discard is called without them.

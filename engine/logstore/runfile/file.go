@@ -29,22 +29,24 @@ type File[B any] struct {
 // Kind says how the blocks of a file are read.
 type Kind[B any] struct {
 	Kind  format.RunKind
-	Parse func([]byte) (B, error)
+	Parse func(*format.RunHead, []byte) (B, error)
 	// First is the key of a block's first row.
 	First func(*B) format.Fence
 }
 
 // Rows and IDs are the kinds there are.
 var (
-	Rows = &Kind[format.RowBlock]{format.RunRows, format.ParseRowBlock, func(b *format.RowBlock) format.Fence {
+	Rows = &Kind[format.RowBlock]{format.RunRows, parseRows, func(b *format.RowBlock) format.Fence {
 		pid, base := b.Key(0)
 		return format.Fence{Partition: pid, Base: base}
 	}}
 	IDs = &Kind[format.IDBlock]{format.RunIDs, format.ParseIDBlock, func(b *format.IDBlock) format.Fence {
 		pid, hash := b.Key(0)
-		return format.Fence{Partition: pid, Hash: hash}
+		return format.IDFence(pid, hash)
 	}}
 )
+
+func parseRows(_ *format.RunHead, b []byte) (format.RowBlock, error) { return format.ParseRowBlock(b) }
 
 var fileIDs atomic.Uint64
 
@@ -167,7 +169,7 @@ func (f *File[B]) Block(i int) (*B, error) {
 }
 
 func (f *File[B]) parse(raw []byte, i int) (*B, error) {
-	b, err := f.kind.Parse(raw)
+	b, err := f.kind.Parse(&f.Head, raw)
 	if err != nil {
 		return nil, f.Damage(i, err)
 	}

@@ -1,6 +1,7 @@
 package runfile
 
 import (
+	"encoding/binary"
 	"errors"
 	"math/rand/v2"
 	"slices"
@@ -13,19 +14,30 @@ import (
 	"queen/engine/vfs"
 )
 
+// idRow makes a row whose spread rises with n.
 func idRow(n uint64) format.IDRow {
-	hash := format.IDHash{byte(n >> 16), byte(n >> 8), byte(n)}
-	return format.IDRow{Partition: 65, Hash: hash, Offset: format.Offset(n), W: 9}
+	row := format.IDRow{Partition: 65, Offset: format.Offset(n), W: 9}
+	binary.BigEndian.PutUint64(row.Hash[:], n<<40^row.Spread())
+	return row
+}
+
+func idLayout(rows int) format.IDLayout {
+	var b format.IDBounds
+	for n := range uint64(rows) {
+		r := idRow(n)
+		b.Add(&r)
+	}
+	return b.Layout()
 }
 
 func writeIDs(fs vfs.FS, name string, rows int) (Info, error) {
-	w, err := Create(fs, "/d", name, format.RunHead{Kind: format.RunIDs, Group: 1, Number: 3, First: 2, Last: 3})
+	w, err := Create(fs, "/d", name, format.RunHead{Kind: format.RunIDs, Group: 1, Number: 3, First: 2, Last: 3, IDs: idLayout(rows)})
 	if err != nil {
 		return Info{}, err
 	}
 	for n := range uint64(rows) {
 		r := idRow(n)
-		if err := w.AddID(&r); err != nil {
+		if err := w.AddID(r.Spread(), &r); err != nil {
 			w.Abort()
 			return Info{}, err
 		}
@@ -86,7 +98,7 @@ func TestFile(t *testing.T) {
 				if x != idRow(n) || y != x {
 					t.Fatalf("row %d: %+v %+v", n, x, y)
 				}
-				if f.Find(format.Fence{Partition: 65, Hash: x.Hash}) != i {
+				if f.Find(format.IDFence(65, x.Hash)) != i {
 					t.Fatalf("row %d is not found in block %d", n, i)
 				}
 				n++

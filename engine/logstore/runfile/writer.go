@@ -67,10 +67,10 @@ func (w *Writer) AddRow(r *format.Row) error {
 	return nil
 }
 
-// AddID adds a row to a run of ids.
-func (w *Writer) AddID(r *format.IDRow) error {
+// AddID adds a row to a run of ids; spread is its Spread.
+func (w *Writer) AddID(spread uint64, r *format.IDRow) error {
 	w.rows++
-	if full := w.run.AddID(r); full != nil {
+	if full := w.run.AddID(spread, r); full != nil {
 		return w.put(full)
 	}
 	return nil

@@ -280,6 +280,9 @@ func (c *IDChunk) Newest() int64 {
 	return c.places[len(c.places)-1].w
 }
 
+// Row returns row i, in the order of adding.
+func (c *IDChunk) Row(i int) ID { return c.id(i) }
+
 // Each gives every row to emit in the order of adding, which is that of (Index, Ordinal). An error ends the walk and is
 // returned.
 func (c *IDChunk) Each(emit func(id ID) error) error {
