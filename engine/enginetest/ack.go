@@ -120,7 +120,7 @@ func (s *state) barred(g *group, p *part, k *ackKey, at []int, ops []engine.Op, 
 	touched, any := g != nil && g.cursor(p).touched, false
 	bar, next, named := p.end(), format.Offset(0), map[format.Offset]bool{}
 	if touched {
-		next = g.cursor(p).next
+		next = g.next(p) // what retention took is nobody's to resolve to
 	}
 	for _, i := range at {
 		o, ok := p.resolve(ops[i].(*engine.Ack), next, named)

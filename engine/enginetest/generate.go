@@ -45,6 +45,9 @@ func (g *generator) list(n int) []Op {
 	for range g.r.IntN(6) { // options before the first message
 		ops = append(ops, g.configure(true))
 	}
+	if g.chance(15) {
+		ops = append(ops, Op{Kind: opConfigure, Queue: g.r.IntN(g.queues), What: "delayedProcessing", N: 3 + 17*g.r.IntN(2)})
+	}
 	for q := range g.queues {
 		if g.heavy {
 			ops = append(ops, Op{Kind: opConfigure, Queue: q, What: "maxWaitTimeSeconds", N: 90})

@@ -35,7 +35,8 @@ func (s *state) seek(t format.Tenant, op *engine.SetOffset) engine.Result {
 	if g == nil {
 		return engine.Result{Err: fail(engine.CodeUnknownGroup, "consumer group not found")}
 	}
-	*g.cursor(p) = cursor{touched: true, next: p.seekTo(op.To), consumed: g.cursor(p).consumed}
+	old := g.cursor(p) // acks that ended a lease are remembered whatever happens to the cursor (S-ack-15)
+	g.cursors[p] = &cursor{touched: true, next: p.seekTo(op.To), consumed: old.consumed, memos: old.memos}
 	s.refresh(q, false)
 	return engine.Result{Rows: 1}
 }
@@ -44,7 +45,10 @@ func (s *state) seek(t format.Tenant, op *engine.SetOffset) engine.Result {
 // that come later. A time that is still to come means the end (S-seek-2).
 func (s *state) seekAll(q *queue, op *engine.SetOffset) engine.Result {
 	g := s.register(q, groupName(op.Group), engine.Start{})
-	g.start, g.seq, g.cursors, g.walked = engine.Start{Kind: format.StartNew}, s.tick(), map[*part]*cursor{}, true
+	g.start, g.seq, g.walked = engine.Start{Kind: format.StartNew}, s.tick(), true
+	for p, old := range g.cursors {
+		g.cursors[p] = &cursor{memos: old.memos}
+	}
 	if op.To.ByTime && op.To.Time <= s.w {
 		g.start, g.walked = engine.Start{Kind: format.StartFrom, From: op.To.Time}, false
 	}
