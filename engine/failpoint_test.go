@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"maps"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -20,29 +21,30 @@ import (
 	"queen/engine/vfs"
 )
 
-var failpointHits = flag.Int("failpoint.hits", 2, "at how many hits of each failpoint the power is cut")
+var failpointHits = flag.Int("failpoint.hits", 1, "at how many hits of each failpoint the power is cut")
 
-// unpassed are failpoints that a node in this package does not pass, each with the reason.
+// unpassed are failpoints that this life does not pass, or not always, each with the reason.
 var unpassed = map[string]string{
-	"logstore.recycle.renamed": "a memory disk fills the pool of segments before one is given away; logstore tests its crashes",
+	"engine.relocate.rows-thinned": "it takes a merged run most of whose sixteen segments are gone; relocation has a test of its own",
+	"logstore.recycle.renamed":     "a memory disk fills the pool of segments before one is given away; logstore tests its crashes",
 }
 
 // life is a node with a keyed store on a disk that is cut off at some moment, and what it acknowledged.
 type life struct {
 	*rig
-	ctx  context.Context
-	die  context.CancelFunc
-	dead map[string]bool // reasons of dead letters: true once acknowledged, false while unsure
-	gone map[string]bool // those deleted: true once acknowledged
-	flow int             // messages of the queue that retention empties
+	keyed string
+	ctx   context.Context
+	die   context.CancelFunc
+	dead  map[string]bool // reasons of dead letters: true once acknowledged, false while unsure
+	gone  map[string]bool // those deleted: true once acknowledged
+	flow  int             // messages of the queue that retention empties
 }
 
 func newLife(t *testing.T) *life {
-	l := &life{rig: newRig(t), dead: map[string]bool{}, gone: map[string]bool{}}
-	keyed := t.TempDir()
+	l := &life{rig: newRig(t), keyed: t.TempDir(), dead: map[string]bool{}, gone: map[string]bool{}}
 	l.ctx, l.die = context.WithCancel(context.Background())
 	l.config = func(c *engine.Config) {
-		c.KeyedDir = keyed
+		c.KeyedDir = l.keyed
 		c.CheckpointBytes, c.CheckpointEvery = 96<<10, 10*time.Second
 		c.Fatal = func(error) { l.die(); runtime.Goexit() }
 	}
@@ -60,6 +62,7 @@ func (l *life) live() bool {
 				return false
 			}
 			opened := *l.rig
+			l.node = nil
 			if l.waited(opened.tryOpen) != nil {
 				return false
 			}
@@ -114,8 +117,11 @@ func (l *life) keep(round int) error {
 }
 
 func (l *life) hose(round int) error {
-	if round == 0 {
-		_, err := l.node.Catalog().Configure(l.ctx, someone, engine.ConfigureRequest{Queue: "hose", Patch: format.QueueOptions{
+	for _, queue := range []string{"hose", "d", "e"} { // of d and e only the dead letters keep what they file
+		if round > 0 {
+			break
+		}
+		_, err := l.node.Catalog().Configure(l.ctx, someone, engine.ConfigureRequest{Queue: queue, Patch: format.QueueOptions{
 			Set: format.OptMaxWaitTimeSeconds, MaxWaitTimeSeconds: 5}})
 		if err != nil {
 			return err
@@ -130,14 +136,15 @@ func (l *life) hose(round int) error {
 	return nil
 }
 
-// fileOne files a message of a queue of its own as a dead letter.
+// fileOne files a message of a queue of its own as a dead letter: of d, of which they are deleted, or of e.
 func (l *life) fileOne(round int) error {
-	reason := fmt.Sprintf("reason %d", round)
+	queue := []string{"d", "e"}[round%2]
+	reason := fmt.Sprintf("%s %d", queue, round)
 	l.dead[reason] = false
-	if err := l.push("d", "p", "body of "+reason); err != nil {
+	if err := l.push(queue, "p", "body of "+reason); err != nil {
 		return err
 	}
-	d, err := l.node.Pop(l.ctx, someone, engine.PopRequest{Scope: engine.Scope{Queue: "d"}, Lease: time.Second, Batch: 1})
+	d, err := l.node.Pop(l.ctx, someone, engine.PopRequest{Scope: engine.Scope{Queue: queue}, Lease: time.Second, Batch: 1})
 	if err != nil || d == nil {
 		return errors.Join(errors.New("nothing to pop"), err)
 	}
@@ -151,13 +158,13 @@ func (l *life) fileOne(round int) error {
 	return err
 }
 
-// forget deletes all dead letters now and then, so that their segments can go.
+// forget deletes all dead letters of d now and then, so that their segments can go.
 func (l *life) forget(round int) error {
 	if round%3 != 2 {
 		return nil
 	}
 	for reason := range l.dead {
-		if _, again := l.gone[reason]; !again {
+		if _, again := l.gone[reason]; !again && strings.HasPrefix(reason, "d") {
 			l.gone[reason] = false
 		}
 	}
@@ -186,7 +193,7 @@ func (l *life) judge(disk *vfs.Mem) error {
 	if err := o.check(1); err != nil {
 		return err
 	}
-	rows, err := o.node.Catalog().DeadLetters(l.t.Context(), someone, engine.DeadLetterFilter{Queue: "d", Limit: 1000})
+	rows, err := o.node.Catalog().DeadLetters(l.t.Context(), someone, engine.DeadLetterFilter{Limit: 1000})
 	if err != nil {
 		return err
 	}
@@ -219,18 +226,16 @@ func TestKillAtEveryFailpoint(t *testing.T) {
 	}
 	stop()
 	for name, n := range hits {
-		_, excused := unpassed[name]
-		require.Equal(t, excused, n == 0, "%s is passed %d times", name, n)
+		require.True(t, n > 0 || unpassed[name] != "", "%s is not passed", name)
 	}
-	for _, name := range slices.Sorted(maps.Keys(hits)) {
+	for k, name := range slices.Sorted(maps.Keys(hits)) {
 		for i := range min(int64(*failpointHits), hits[name]) {
-			at := 1 + i*(hits[name]-1)/max(int64(*failpointHits)-1, 1)
-			killAt(t, name, at)
+			killAt(t, name, 1+(2*i+1)*(hits[name]-1)/(2*int64(*failpointHits)), k)
 		}
 	}
 }
 
-func killAt(t *testing.T, name string, at int64) {
+func killAt(t *testing.T, name string, at int64, k int) {
 	t.Helper()
 	l := newLife(t)
 	disarm := invariants.ArmFunc(name, at, func() { l.fs.PowerOffAt(1) })
@@ -239,17 +244,28 @@ func killAt(t *testing.T, name string, at int64) {
 	if ended && !l.fs.PoweredOff() {
 		return // the background came by less often this time
 	}
-	if l.node != nil {
-		l.node.Kill()
+	l.bury(l.node)
+	disk := l.fs.Crash(vfs.DropUnsynced())
+	if k%2 == 1 {
+		disk = l.fs.Crash(vfs.RandomSubset(uint64(at)))
 	}
-	for n, policy := range []vfs.CrashPolicy{vfs.DropUnsynced(), vfs.RandomSubset(uint64(at))} {
-		disk := l.fs.Crash(policy)
-		for second := int64(1 + at%5); second < 60; second += 19 { // dies again while it recovers
-			l.recoverUntil(disk, second)
-			disk = disk.Crash(vfs.RandomSubset(uint64(second)))
-		}
-		require.NoError(t, l.judge(disk), "power off at hit %d of %s, policy %d", at, name, n)
+	for _, second := range []int64{1 + at%7, 12 + at%31} { // dies again while it recovers
+		l.recoverUntil(disk, second)
+		disk = disk.Crash(vfs.RandomSubset(uint64(second)))
 	}
+	require.NoError(t, l.judge(disk), "power off at hit %d of %s", at, name)
+}
+
+// bury ends a node. One that died while it opened keeps its keyed store locked: the next life gets a copy, as
+// after the death of a process.
+func (l *life) bury(n *engine.Node) {
+	if n != nil {
+		n.Kill()
+		return
+	}
+	next := l.t.TempDir()
+	require.NoError(l.t, os.CopyFS(next, os.DirFS(l.keyed)))
+	l.keyed = next
 }
 
 // recoverUntil opens the node and cuts the power at an operation of its recovery, or soon after it.
@@ -263,11 +279,20 @@ func (l *life) recoverUntil(disk *vfs.Mem, op int64) {
 		c.Fatal = func(error) { again.die(); runtime.Goexit() }
 	}
 	disk.PowerOffAt(op)
-	if err := again.waited(opened.tryOpen); err == nil {
+	node := make(chan *engine.Node, 1)
+	open := func() error {
+		err := opened.tryOpen()
+		node <- opened.node
+		return err
+	}
+	if again.waited(open) == nil {
 		disk.PowerOffAt(1)
 	}
-	if opened.node != nil {
-		opened.node.Kill()
+	select {
+	case n := <-node:
+		l.bury(n)
+	default:
+		l.bury(nil)
 	}
 }
 
@@ -290,7 +315,7 @@ func TestTenKillsLeaveNoFiles(t *testing.T) {
 				break
 			}
 		}
-		l.node.Kill()
+		l.bury(l.node)
 		l.fs = l.fs.Crash(vfs.RandomSubset(uint64(kill)))
 		l.node = nil
 		after = append(after, count())

@@ -123,8 +123,9 @@ func (p *player) judgePop(req *engine.PopRequest, d *engine.Delivery, h *handed)
 		return fmt.Errorf("pop: %d partitions claimed, which is more than the budgets allow", len(d.Claims))
 	}
 	left := p.fitting(cands, chosen, l.bytes)
-	if left == 0 || l.full {
-		// Bytes ended the answer: others may have been claimed and handed back, to where they were.
+	if left == 0 || l.full || gone {
+		// Bytes ended the answer, or the batch went to what is gone: others may have been claimed and handed
+		// back, to where they were, or moved over what is gone.
 		for _, c := range cands {
 			p.blurred[c.g.name] = true
 		}
