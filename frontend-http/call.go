@@ -59,13 +59,16 @@ func (c *call) serve() error {
 	if err := c.identify(); err != nil {
 		return err
 	}
+	if err := c.admit(); err != nil {
+		return err
+	}
 	if c.route.Handle == nil {
 		return &engine.Error{Code: engine.CodeNotBuilt, Message: "this route is not built yet"}
 	}
 	if c.engine = c.f.attached(); c.engine == nil && !c.route.Alone {
 		return &engine.Error{Code: engine.CodeRetry, RetryAfter: time.Second, Message: "the node is starting"}
 	}
-	return c.route.Handle(c)
+	return c.settle(c.route.Handle(c))
 }
 
 // identify says who calls and whether it may: the one place where a principal comes from.

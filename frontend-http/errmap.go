@@ -124,16 +124,16 @@ func (c *call) fail(err error) {
 			r.text = w.item
 		}
 		if w.status == 429 || w.status == 503 {
-			c.ctx.Response.Header.Set("Retry-After", strconv.Itoa(retryAfter(w.status, e.RetryAfter)))
+			c.ctx.Response.Header.Set("Retry-After", strconv.Itoa(retryAfter(e.Code, e.RetryAfter)))
 		}
 	}
 	c.refuse(r)
 }
 
 // retryAfter is whole seconds: 1 to 5 while overloaded.
-func retryAfter(status int, d time.Duration) int {
-	s := int((d + time.Second - 1) / time.Second)
-	if status == 429 {
+func retryAfter(code engine.ErrorCode, d time.Duration) int {
+	s := int(min((d+time.Second-1)/time.Second, 3600))
+	if code == engine.CodeOverloaded {
 		s = min(s, 5)
 	}
 	return max(s, 1)

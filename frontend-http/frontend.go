@@ -41,6 +41,9 @@ type Options struct {
 	// principal's own tenant, without Auth for the default one.
 	Tenancy        bool
 	TrustedProxies []netip.Prefix
+	// Quotas hold tenants to their plans: the rate of requests here, and of KV and timer calls. What else a plan bounds is
+	// up to the Engine (engine.Limit). Default: no bound.
+	Quotas *auth.Quotas
 	// ManyTenants says that callers may be of several tenants: metrics then name queues and groups only to a caller who
 	// is known, and only its own.
 	ManyTenants bool

@@ -101,7 +101,7 @@ func (c *call) failKeyed(err error) bool {
 		family = "timers"
 	}
 	if errors.As(err, &plain) {
-		if plain.status != 400 {
+		if plain.status != 400 || plain.code == "" {
 			return false // credentials and the like look the same everywhere
 		}
 		c.refuseKeyed(&keyedRefusal{400, family + "_bad_request", family + "_bad_request", plain.text}, 1)
@@ -113,6 +113,6 @@ func (c *call) failKeyed(err error) bool {
 		c.f.opts.Logger.Error("request failed", "event", "http_internal", "route", c.route.Path, "err", err)
 		r.detail = "Internal Server Error"
 	}
-	c.refuseKeyed(r, retryAfter(r.status, e.RetryAfter))
+	c.refuseKeyed(r, retryAfter(e.Code, e.RetryAfter))
 	return true
 }

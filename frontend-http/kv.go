@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"queen/engine"
+	"queen/engine/auth"
 	"queen/engine/format"
 )
 
@@ -86,6 +87,13 @@ func orNil(r *keyedRefusal) error {
 func (c *call) commitKV(b *kvBatch) (items []engine.KVItem, lost *engine.FailedOp, err error) {
 	if len(b.ops) == 0 {
 		return nil, nil, nil
+	}
+	kind := auth.KVReads
+	if b.writes {
+		kind = auth.KVWrites
+	}
+	if err := c.charge(kind, 1); err != nil {
+		return nil, nil, err
 	}
 	ctx, cancel := c.deadline(writeDeadline)
 	defer cancel()
@@ -237,6 +245,9 @@ func (c *call) kvPath() (ns, key string, err error) {
 func kvGet(c *call) error {
 	ns, key, err := c.kvPath()
 	if err != nil {
+		return err
+	}
+	if err := c.charge(auth.KVReads, 1); err != nil {
 		return err
 	}
 	ctx, cancel := c.deadline(readDeadline)

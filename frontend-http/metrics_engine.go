@@ -35,6 +35,7 @@ var metricTable = []metricFamily{
 	{"queen_longpoll_parked", "Requests waiting for messages.", []string{"frontend"}, gauge},
 	{"queen_admission_inflight_bytes", "Bytes of writes between admission and apply.", nil, gauge},
 	{"queen_admission_refused_total", "Writes refused before they reached the log.", []string{"reason"}, counter},
+	{"queen_quota_refused_total", "What tenants' plans refused, or would refuse in shadow.", []string{"limit"}, counter},
 	{"queen_raft_index", "Positions in the log.", []string{"kind"}, gauge},
 	{"queen_raft_term", "The current term.", nil, gauge},
 	{"queen_raft_is_leader", "1 on the leader.", nil, gauge},
@@ -120,6 +121,7 @@ func (e *engineCollector) Collect(ch chan<- prometheus.Metric) {
 		s.value("queen_queue_pop_lag_milliseconds", float64(avg)/1e3, "avg")
 		s.value("queen_queue_pop_lag_milliseconds", float64(most)/1e3, "max")
 	}
+	f.opts.Quotas.Refused(func(limit string, n uint64) { s.value("queen_quota_refused_total", float64(n), limit) })
 	eng := f.attached()
 	if eng == nil {
 		return

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"queen/engine"
+	"queen/engine/auth"
 	"queen/engine/format"
 )
 
@@ -42,8 +43,15 @@ func timers(c *call) error {
 	var results []engine.Result
 	if len(b.ops) > 0 {
 		ops := make([]engine.Op, len(b.ops))
+		schedules := false
 		for i := range b.ops {
 			ops[i] = &b.ops[i]
+			schedules = schedules || b.ops[i].Op == format.TimerSchedule
+		}
+		if schedules {
+			if err := c.charge(auth.KVWrites, 1); err != nil {
+				return err
+			}
 		}
 		ctx, cancel := c.deadline(writeDeadline)
 		defer cancel()

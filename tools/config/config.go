@@ -32,6 +32,8 @@ type Config struct {
 	// EncryptionKey is one key in hex, EncryptionKeyring a file of them; "" for both means that encrypted queues can be
 	// neither written nor read.
 	EncryptionKey, EncryptionKeyring string
+	// QuotaFile is the file of plans, QuotaPlan the plan of tenants that it does not list, or "" for none.
+	QuotaFile, QuotaPlan string
 	// AuthKeys is the file of API keys, or "".
 	AuthKeys string
 	// The JWT fields say which tokens are taken, see auth.TokenOptions; JWTSecretFile holds JWTSecret, JWTPublicKey is a

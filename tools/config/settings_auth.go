@@ -59,4 +59,8 @@ var authSettings = []setting{
 	{key: "jwt.skip.paths", def: "/health,/metrics/prometheus,/metrics,/", needs: "jwt.enabled",
 		usage: "paths that answer without a credential; one that ends in a slash is a prefix",
 		bind:  func(c *Config) pflag.Value { return list(&c.JWTSkipPaths) }},
+	{key: "quota.file", usage: "YAML file of plans, and which tenant has which; changes are followed",
+		bind: func(c *Config) pflag.Value { return text(&c.QuotaFile) }},
+	{key: "quota.plan", usage: "plan of tenants that the file does not list: one of the file, or upstream",
+		bind: func(c *Config) pflag.Value { return text(&c.QuotaPlan) }},
 }

@@ -31,6 +31,7 @@ type node struct {
 	// certs is the certificate of every listener; nil when they speak in the clear.
 	certs *certs.Store
 	keys  *keyring
+	plans *plans
 	ready readyFile
 	// served gets the end of each frontend's Serve.
 	served chan error
@@ -57,6 +58,9 @@ func startNode(c *config.Config, log *slog.Logger) (*node, error) {
 	if n.keys, err = openKeyring(c, log); err != nil {
 		return nil, err
 	}
+	if n.plans, err = openPlans(c, log); err != nil {
+		return nil, err
+	}
 	listener, err := wire.Listen(wire.Options{Addr: c.HTTP, MaxConns: c.HTTPMaxConns, Logger: log})
 	if err != nil {
 		return nil, bindError("http", c.HTTP, err)
@@ -64,7 +68,7 @@ func startNode(c *config.Config, log *slog.Logger) (*node, error) {
 	o := frontendhttp.Options{
 		Listener: listener, Server: wire.ServerOptions{BodyLimit: int(c.HTTPMaxBody)}, Clock: ticks, Logger: log,
 		Version: version, Commit: thisBuild().Commit, LabeledQueues: c.MetricsMaxQueues,
-		ManyTenants: c.TenancyHeader || c.JWTTenantClaim != "" || c.AuthKeys != "", SkipPaths: c.JWTSkipPaths, Tenancy: c.TenancyHeader, TrustedProxies: c.TrustedProxies,
+		Quotas: n.plans.quotas, ManyTenants: c.TenancyHeader || c.JWTTenantClaim != "" || c.AuthKeys != "", SkipPaths: c.JWTSkipPaths, Tenancy: c.TenancyHeader, TrustedProxies: c.TrustedProxies,
 		Starting: func() (string, float64) { return "opening the data directory", 0 },
 	}
 	if n.auth != nil {
@@ -83,7 +87,7 @@ func startNode(c *config.Config, log *slog.Logger) (*node, error) {
 		_ = n.stop(context.Background())
 		return nil, err
 	}
-	n.http.Attach(n.engine)
+	n.http.Attach(engine.Limit(n.engine, n.plans.quotas))
 	if err := writeReady(c.ReadyFile, n.ready); err != nil {
 		_ = n.stop(context.Background())
 		return nil, err
@@ -141,6 +145,9 @@ func (n *node) reload() {
 	}
 	if n.keys.file != nil {
 		told(n.log, "encryption.keyring")(n.keys.file.Reload())
+	}
+	if n.plans.file != nil {
+		told(n.log, "quota.file")(n.plans.file.Reload())
 	}
 	if n.certs != nil {
 		told(n.log, "tls.cert")(n.certs.Reload())
