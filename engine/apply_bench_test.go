@@ -22,16 +22,21 @@ func benchNode(b *testing.B) *Node {
 	return n
 }
 
-// pushEntry is an entry of frames single messages with ids, over random ones of 10,000 partitions.
-func pushEntry(n *Node, rng *rand.Rand, frames int) []byte {
-	caller := Caller{Tenant: format.DefaultTenant}
-	ops := make([]Op, frames)
+// pushOps are pushes of one message with an id each, to the partitions that part says.
+func pushOps(rng *rand.Rand, count int, part func(i int) int) []Op {
+	ops := make([]Op, count)
 	for i := range ops {
 		id := fmt.Sprintf("%016x-%016x-ab", rng.Uint64(), rng.Uint64())
-		ops[i] = &Append{Queue: "bench", Partition: fmt.Sprintf("partition-%010d", rng.IntN(10_000)),
+		ops[i] = &Append{Queue: "bench", Partition: fmt.Sprintf("partition-%010d", part(i)),
 			Messages: []Message{{TransactionID: id, Payload: make([]byte, 256)}}}
 	}
-	p := pushEncoder{n: n, caller: caller, ops: ops, sub: newSubmission(writing)}
+	return ops
+}
+
+// pushEntry is an entry of frames single messages with ids, over random ones of 10,000 partitions.
+func pushEntry(n *Node, rng *rand.Rand, frames int) []byte {
+	ops := pushOps(rng, frames, func(int) int { return rng.IntN(10_000) })
+	p := pushEncoder{n: n, caller: Caller{Tenant: format.DefaultTenant}, ops: ops, sub: newSubmission(writing)}
 	for i, op := range ops {
 		if err := p.add(i, op.(*Append)); err != nil {
 			panic(err)

@@ -3,7 +3,10 @@ package engine
 import (
 	"context"
 
+	"github.com/zeebo/xxh3"
+
 	"queen/engine/format"
+	"queen/engine/machine"
 )
 
 // deliver renders what a pop claimed and settles, before the answer leaves, what it could not
@@ -13,8 +16,9 @@ import (
 func (c *popCall) deliver(ctx context.Context, a *popAnswer) (*Delivery, error) {
 	n := c.n
 	d := rendering{call: c, answer: a, left: c.req.MaxBytes, reader: frameReader{n: n}}
+	d.begin()
 	for i := range a.result.Claims {
-		if err := d.claim(&a.result.Claims[i]); err != nil {
+		if err := d.claim(&a.result.Claims[i], &d.spans[i]); err != nil {
 			n.event("read", err)
 			d.failed = err
 			d.handBack(&a.result.Claims[i])
@@ -55,28 +59,66 @@ type rendering struct {
 	claims   []Claimed
 	messages []Delivered
 	ids      []deliveredClaim
-	after    *submission // Skip, TrimLease and Release commands
+	spans    []claimedSpan
+	hashes   []xxh3.Uint128 // room for those of ids
+	after    *submission    // Skip, TrimLease and Release commands
 	back     []format.PartitionID
 	failed   error
 }
 
+// claimedSpan is what rendering has to know of a claimed partition.
+type claimedSpan struct {
+	machine.Span
+	name string
+	gone bool // deleted since: the lease went with it
+}
+
+// manyMessages bounds what is made ready at once for the messages of a claim; more are made room for as they come.
+const manyMessages = 4096
+
+// begin looks all claimed partitions up under one lock, and makes room for what they will give.
+func (d *rendering) begin() {
+	n, claims := d.call.n, d.answer.result.Claims
+	d.spans = make([]claimedSpan, len(claims))
+	var names []byte
+	total := 0
+	n.state.RLock()
+	for i := range claims {
+		s := &d.spans[i]
+		at, ok := n.state.m.SpanOf(d.call.caller.Tenant, claims[i].Partition)
+		s.Span, s.gone = at, !ok
+		names = append(names, at.Name...)
+		total += int(min(claims[i].End-claims[i].First, manyMessages))
+	}
+	n.state.RUnlock()
+	for i := range d.spans {
+		s := &d.spans[i]
+		s.name = viewString(names[:len(s.Name):len(s.Name)])
+		names = names[len(s.Name):]
+	}
+	total = min(total, manyMessages)
+	d.messages = make([]Delivered, 0, total)
+	d.claims = make([]Claimed, 0, len(claims))
+	if !d.answer.result.Lease.IsZero() {
+		d.ids, d.hashes = make([]deliveredClaim, 0, len(claims)), make([]xxh3.Uint128, 0, total)
+	}
+}
+
 // claim renders one claimed range.
-func (d *rendering) claim(cl *format.Claim) error {
-	n := d.call.n
-	part, ok := n.partByID(d.call.caller.Tenant, cl.Partition)
-	if !ok {
-		return nil // deleted since: the lease went with it
+func (d *rendering) claim(cl *format.Claim, part *claimedSpan) error {
+	if part.gone {
+		return nil
 	}
 	if d.left <= 0 && len(d.messages) > 0 {
 		d.handBack(cl)
 		return nil
 	}
-	s := part.span(cl.First, cl.End)
-	s.newest, s.now = cl.NewestRow, d.answer.header.W
+	s := span{pid: cl.Partition, from: max(cl.First, part.Trim), to: cl.End, newest: cl.NewestRow, cutoff: part.Cutoff,
+		ttl: int64(part.TTL), now: d.answer.header.W}
 	at := len(d.claims)
 	first := len(d.messages)
 	lease := !d.answer.result.Lease.IsZero()
-	ids := deliveredClaim{partition: cl.Partition, group: d.call.group}
+	ids := deliveredClaim{partition: cl.Partition, group: d.call.group, ids: d.hashes[len(d.hashes):]}
 	next, err := d.reader.read(s, d.left, first > 0, func(rec *Record) bool {
 		d.left -= int64(len(rec.Payload))
 		d.messages = append(d.messages, Delivered{Record: *rec, Claim: at})
@@ -97,7 +139,7 @@ func (d *rendering) claim(cl *format.Claim) error {
 			d.handBack(cl) // it has something, for which the answer has no room
 			return nil
 		}
-		return d.skip(cl, &part)
+		return d.skip(cl)
 	}
 	last := d.messages[len(d.messages)-1].Offset
 	switch {
@@ -106,10 +148,13 @@ func (d *rendering) claim(cl *format.Claim) error {
 	case last+1 < cl.End: // the rest of it is gone
 		d.trim(cl, last, cl.End)
 	}
-	d.claims = append(d.claims, Claimed{Queue: part.queueName, Partition: part.name,
+	d.claims = append(d.claims, Claimed{Queue: part.QueueName, Partition: part.name,
 		PartitionID: cl.Partition, First: d.messages[first].Offset, Last: last, Attempt: cl.Attempt})
 	if lease {
 		d.ids = append(d.ids, ids)
+		if used := len(d.hashes) + len(ids.ids); used <= cap(d.hashes) {
+			d.hashes = d.hashes[:used] // those of ids are there, or were moved elsewhere and this part stays unused
+		}
 	}
 	return nil
 }
@@ -123,15 +168,16 @@ func (d *rendering) commands() *format.CommandBuf {
 
 // skip moves the cursor over a range of which nothing is left, and over all that is gone behind it: a
 // small batch must not creep through what retention removed.
-func (d *rendering) skip(cl *format.Claim, part *partView) error {
+func (d *rendering) skip(cl *format.Claim) error {
+	n := d.call.n
 	lease := d.answer.result.Lease
-	if lease.IsZero() {
+	part, ok := n.partByID(d.call.caller.Tenant, cl.Partition)
+	if lease.IsZero() || !ok {
 		return nil
 	}
-	n := d.call.n
-	start, err := n.logStart(part)
+	start, err := n.logStart(&part)
 	if err == nil {
-		start, err = n.deliverableFrom(part, start, d.answer.header.W)
+		start, err = n.deliverableFrom(&part, start, d.answer.header.W)
 	}
 	if err != nil {
 		return err

@@ -28,10 +28,11 @@ func errContext(ctx context.Context, outcome Outcome) *Error {
 
 // errOfCode turns a verdict of apply into the caller's error; nil for CodeOK.
 func errOfCode(c format.Code) *Error {
+	if c == format.CodeOK {
+		return nil // before anything is allocated: every message asks
+	}
 	e := &Error{}
 	switch c {
-	case format.CodeOK:
-		return nil
 	case format.CodeMoved, format.CodeStaleEvidence, format.CodeNeedEvidence:
 		e.Code, e.RetryAfter, e.Message = CodeRetry, time.Second, "the state moved on while the call was under way"
 	case format.CodeNotBuilt:

@@ -14,17 +14,42 @@ type frameReader struct {
 	n       *Node
 	msg     format.FrameMessage
 	headers format.Header
+	found   []rows.Row
+	scratch []byte
+	room    []byte // what is left of the memory that frames are read into
+	taken   int    // how much was taken last
+}
+
+// Memory for frames, most of which have some hundred bytes, is taken in pieces of roomLeast at first and roomMost later.
+const (
+	roomLeast = 2 << 10
+	roomMost  = 64 << 10
+)
+
+// frame reads the row's frame into memory that nobody changes afterwards.
+func (f *frameReader) frame(r *rows.Row) ([]byte, format.Index, error) {
+	size := int(r.Len)
+	if size > roomMost/4 {
+		return f.n.readRow(r, r.Len, nil)
+	}
+	if len(f.room) < size {
+		f.taken = min(max(2*f.taken, roomLeast, size), roomMost)
+		f.room = make([]byte, f.taken)
+	}
+	dst := f.room[:0:size]
+	f.room = f.room[size:]
+	return f.n.readRow(r, r.Len, dst)
 }
 
 // walk calls fn for every stored message of the row's frame with an offset of [from, to), in order,
 // until fn returns false. Record's slices alias fresh memory that nobody changes.
 func (f *frameReader) walk(r *rows.Row, from, to format.Offset, fn func(rec *Record) bool) error {
-	raw, index, err := f.n.readRow(r, r.Len, nil)
+	raw, index, err := f.frame(r)
 	if err != nil {
 		return fmt.Errorf("engine: read frame of partition %s at offset %d: %w", r.Partition, r.Base, err)
 	}
-	var scratch []byte // fresh for every frame: records alias it
-	head, it, err := f.n.readFrame(raw, r.Partition, &scratch)
+	f.scratch = nil // fresh for every frame: records alias it
+	head, it, err := f.n.readFrame(raw, r.Partition, &f.scratch)
 	if err != nil {
 		return fmt.Errorf("engine: frame of partition %s at offset %d, segment %d pos %d: %w",
 			r.Partition, r.Base, r.Segment, r.Pos, err)
@@ -128,10 +153,11 @@ func (f *frameReader) read(s span, budget int64, taken bool, fn func(rec *Record
 	const step = 256 // rows looked up at a time
 	next := s.from
 	for next < s.to {
-		found, err := f.n.rows.Range(s.pid, next, min(s.to, next+step), s.newest)
+		found, err := f.n.rows.AppendRange(f.found[:0], s.pid, next, min(s.to, next+step), s.newest)
 		if err != nil {
 			return next, err
 		}
+		f.found = found
 		for i := range found {
 			r := &found[i]
 			if s.gone(r.W) {

@@ -27,6 +27,11 @@ func (s *Store) ReadAt(pos EntryPos, off, n uint32, dst []byte) ([]byte, error) 
 
 // ReadIndexed is ReadAt and tells the index of the entry as well, which its record holds.
 func (s *Store) ReadIndexed(pos EntryPos, off, n uint32, dst []byte) ([]byte, format.Index, error) {
+	if n <= smallRead {
+		if b, i, ok := s.tail.entry(dst, pos.Segment, pos.Pos, off, n); ok {
+			return b, i, nil
+		}
+	}
 	g, end := s.readable(pos.Segment)
 	if g == nil {
 		return dst, 0, fmt.Errorf("%w: %d", ErrReclaimed, pos.Segment)

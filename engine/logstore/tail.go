@@ -5,6 +5,7 @@ import (
 	"sort"
 	"sync"
 
+	"queen/engine/format"
 	"queen/engine/vfs"
 )
 
@@ -20,9 +21,13 @@ type tail struct {
 	mu struct {
 		sync.Mutex
 		extents []*tailExtent // in log order
+		starts  []uint64      // of each, as startOf: a search through the extents themselves would miss the caches
 		bytes   int64         // of the buffers
 	}
 }
+
+// startOf orders positions in the log.
+func startOf(segment, pos uint32) uint64 { return uint64(segment)<<32 | uint64(pos) }
 
 type tailExtent struct {
 	segment, pos uint32
@@ -84,6 +89,7 @@ func (t *tail) add(segment, pos uint32, buf []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.mu.extents = append(t.mu.extents, &tailExtent{segment: segment, pos: pos, buf: buf, refs: 1})
+	t.mu.starts = append(t.mu.starts, startOf(segment, pos))
 	t.mu.bytes += int64(cap(buf))
 	drop := 0
 	for t.mu.bytes > t.limit && drop < len(t.mu.extents) {
@@ -93,17 +99,22 @@ func (t *tail) add(segment, pos uint32, buf []byte) {
 		t.mu.extents[drop] = nil
 		drop++
 	}
-	t.mu.extents = t.mu.extents[drop:]
+	t.mu.extents, t.mu.starts = t.mu.extents[drop:], t.mu.starts[drop:]
 }
 
 // find returns the extent that holds the byte at pos, to be released, or nil.
 func (t *tail) find(segment, pos uint32) *tailExtent {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	after := sort.Search(len(t.mu.extents), func(i int) bool {
-		e := t.mu.extents[i]
-		return e.segment > segment || e.segment == segment && e.pos > pos
-	})
+	e := t.findLocked(segment, pos)
+	if e != nil {
+		e.refs++
+	}
+	return e
+}
+
+func (t *tail) findLocked(segment, pos uint32) *tailExtent {
+	after := sort.Search(len(t.mu.starts), func(i int) bool { return t.mu.starts[i] > startOf(segment, pos) })
 	if after == 0 {
 		return nil
 	}
@@ -111,8 +122,28 @@ func (t *tail) find(segment, pos uint32) *tailExtent {
 	if e.segment != segment || uint64(pos) >= uint64(e.pos)+uint64(len(e.buf)) {
 		return nil
 	}
-	e.refs++
 	return e
+}
+
+// entry appends bytes [off, off+n) of the entry whose record is at pos, if memory holds them in one piece: what nearly
+// every read of a message wants, for one lock and no allocation. n is small, since the lock is held.
+func (t *tail) entry(dst []byte, segment, pos, off, n uint32) (b []byte, index format.Index, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e := t.findLocked(segment, pos)
+	if e == nil {
+		return dst, 0, false
+	}
+	b = e.buf[pos-e.pos:]
+	head, err := format.ParseRecordHead(b)
+	if err != nil || head.Kind != format.RecordEntry {
+		return dst, 0, false
+	}
+	from := uint64(format.EntryBytesPos(head.Flags)) + uint64(off)
+	if from+uint64(n) > uint64(head.Length) {
+		return dst, 0, false
+	}
+	return append(dst, b[format.RecordHeadSize+from:][:n]...), head.Index, true
 }
 
 // release gives back what find returned.
@@ -140,15 +171,15 @@ func (t *tail) bytes() int64 {
 func (t *tail) forget(segment uint32) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	kept := t.mu.extents[:0]
+	kept, starts := t.mu.extents[:0], t.mu.starts[:0]
 	for _, e := range t.mu.extents {
 		if e.segment == segment {
 			t.mu.bytes -= int64(cap(e.buf))
 			t.unref(e)
 			continue
 		}
-		kept = append(kept, e)
+		kept, starts = append(kept, e), append(starts, startOf(e.segment, e.pos))
 	}
 	clear(t.mu.extents[len(kept):])
-	t.mu.extents = kept
+	t.mu.extents, t.mu.starts = kept, starts
 }

@@ -345,6 +345,28 @@ func (m *Machine) PartitionByID(t format.Tenant, id format.PartitionID) (Partiti
 	return m.partView(h), true
 }
 
+// Span is what a reader of a partition's offsets has to know of it.
+type Span struct {
+	QueueName string
+	Name      []byte        // the machine's: to be copied before the state changes
+	Trim      format.Offset // explicit log start
+	Cutoff    format.Wall   // frames created before are gone
+	TTL       format.Wall   // time to live, microseconds; 0 for ever
+}
+
+// SpanOf is PartitionByID for a reader of what a Pop claimed, who asks about many.
+func (m *Machine) SpanOf(t format.Tenant, id format.PartitionID) (s Span, ok bool) {
+	_, p := m.partByID(id)
+	if p == nil {
+		return s, false
+	}
+	q := m.queues[p.queue]
+	if q.tenant != t {
+		return s, false
+	}
+	return Span{QueueName: q.name, Name: m.names.Get(p.name), Trim: m.logStart(p), Cutoff: q.cutoff, TTL: q.ttl()}, true
+}
+
 // Partitions lists partitions of a queue with ids above after, in order of creation, that were written
 // at or after since. It looks at no more than look of them and returns at most limit; next is where to
 // go on, 0 at the end.

@@ -60,17 +60,22 @@ func (x *Index) Next() uint64 {
 // number, from state. Offsets that no row holds (compacted, reclaimed) are simply absent. The error is
 // ErrAhead, or a *DamageError that names the run file in the way.
 func (x *Index) Range(pid format.PartitionID, from, to format.Offset, newest uint64) ([]Row, error) {
+	return x.AppendRange(nil, pid, from, to, newest)
+}
+
+// AppendRange is Range that appends to dst, which a caller with many partitions keeps.
+func (x *Index) AppendRange(dst []Row, pid format.PartitionID, from, to format.Offset, newest uint64) ([]Row, error) {
 	if from >= to || newest == 0 {
-		return nil, nil
+		return dst, nil
 	}
-	out, rest, err := x.recentRange(from, to, newest)
+	out, rest, err := x.recentRange(dst, from, to, newest)
 	if err == nil && rest.row != 0 && x.runs != nil {
 		out, err = x.runs.collect(out, pid, from, min(to, rest.below), rest.row)
 	}
 	if err != nil {
-		return nil, err
+		return dst, err
 	}
-	slices.Reverse(out)
+	slices.Reverse(out[len(dst):])
 	return out, nil
 }
 
@@ -81,20 +86,20 @@ type rest struct {
 	below format.Offset
 }
 
-// recentRange collects, newest first, what memory holds.
-func (x *Index) recentRange(from, to format.Offset, newest uint64) (out []Row, more rest, err error) {
+// recentRange appends, newest first, what memory holds.
+func (x *Index) recentRange(out []Row, from, to format.Offset, newest uint64) ([]Row, rest, error) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	m := &x.mem
 	if newest >= m.next {
-		return nil, rest{}, ErrAhead
+		return out, rest{}, ErrAhead
 	}
 	if newest < m.floor {
-		return nil, rest{newest, to}, nil
+		return out, rest{newest, to}, nil
 	}
 	low, ok := m.lowest(newest, from)
 	if !ok {
-		return nil, rest{}, nil
+		return out, rest{}, nil
 	}
 	if n, ok := m.highest(newest, to); ok {
 		for ; n >= low && m.holds(n); n = m.at(n).prev {
