@@ -102,6 +102,9 @@ func (r *CommandReader) Kind() Kind { return r.kind }
 // Ordinal is the first ordinal that the current command consumes.
 func (r *CommandReader) Ordinal() Ordinal { return r.ordinal }
 
+// End is one past the last ordinal that the current command consumes.
+func (r *CommandReader) End() Ordinal { return r.next }
+
 // Number is the number of the current command in its entry, from 0.
 func (r *CommandReader) Number() int { return r.number }
 

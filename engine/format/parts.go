@@ -56,7 +56,7 @@ func appendDetails(dst []byte, r *Results, it *Result) []byte {
 	case KindAck:
 		a := &r.Acks[it.At]
 		dst = append(dst, bit(a.Filed, partFiled)|bit(a.Dropped, partDropped)|bit(a.Released, partReleased))
-		for _, o := range [...]Offset{a.Before, a.After, a.LeaseFirst, a.LeaseEnd, a.FiledFirst, a.FiledEnd} {
+		for _, o := range [...]Offset{a.Before, a.After, a.LeaseFirst, a.LeaseEnd, a.FiledFirst, a.FiledEnd, Offset(a.Conflated)} {
 			dst = putUvarint(dst, uint64(o))
 		}
 		return append(dst, a.DeadLetter[:]...)
@@ -134,7 +134,7 @@ func (d *decoder) details(it *Result, out *Results) {
 		for _, o := range [...]*Offset{&a.Before, &a.After, &a.LeaseFirst, &a.LeaseEnd, &a.FiledFirst, &a.FiledEnd} {
 			*o = Offset(d.uvarint())
 		}
-		a.DeadLetter = d.uuid()
+		a.Conflated, a.DeadLetter = d.uvarint(), d.uuid()
 		it.At = uint32(len(out.Acks))
 		out.Acks = append(out.Acks, a)
 	case KindKV:

@@ -186,6 +186,8 @@ type AckResult struct {
 	FiledFirst, FiledEnd Offset
 	DeadLetter           DeadLetterID
 	Dropped              bool
+	// Conflated counts the messages that a conflating group settled without having been handed them.
+	Conflated uint64
 }
 
 // ExtendResult is the verdict about one Extend.

@@ -217,7 +217,7 @@ func (g gen) parts() *Results {
 			it.At = uint32(len(r.Acks))
 			r.Acks = append(r.Acks, AckResult{Before: Offset(g.u64()), After: Offset(g.u64()), LeaseFirst: Offset(g.u64()),
 				LeaseEnd: Offset(g.u64()), Released: g.flip(), Filed: g.flip(), FiledFirst: Offset(g.u64()),
-				FiledEnd: Offset(g.u64()), DeadLetter: g.uuid(), Dropped: g.flip()})
+				FiledEnd: Offset(g.u64()), DeadLetter: g.uuid(), Dropped: g.flip(), Conflated: g.u64()})
 		case KindKV:
 			it.At = uint32(len(r.KVs))
 			r.KVs = append(r.KVs, KVResult{KVReason(g.IntN(6)), g.u64(), g.number(true), Wall(g.i64())})

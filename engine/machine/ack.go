@@ -84,6 +84,7 @@ func (r *ackRun) repeated() format.Code {
 	if rc.filed > 0 {
 		r.res.FiledFirst, r.res.FiledEnd = rc.after-format.Offset(rc.filed), rc.after
 	}
+	r.conflated()
 	return format.CodeOK
 }
 
@@ -142,6 +143,7 @@ func (r *ackRun) anyNoop(next format.Offset) bool {
 func (r *ackRun) complete(done format.Offset) {
 	m := r.m
 	r.consumed()
+	defer r.conflated()
 	if r.lh == 0 {
 		m.moveHead(r.ch, done)
 		r.res.After = done
@@ -165,6 +167,13 @@ func (r *ackRun) complete(done format.Offset) {
 	r.release(0)
 }
 
+// conflated counts the messages that a group settled unseen, behind the one it acknowledged.
+func (r *ackRun) conflated() {
+	if r.g.conflate && !r.res.Filed && !r.res.Dropped && r.res.After > r.res.Before {
+		r.res.Conflated = uint64(r.res.After - r.res.Before - 1)
+	}
+}
+
 func (r *ackRun) consumed() {
 	if !r.g.consumed {
 		r.g.consumed = true
@@ -185,7 +194,13 @@ func (r *ackRun) unqueue() {
 func (r *ackRun) nack(i int, head format.Offset) {
 	m := r.m
 	run := &r.cmd.Runs[i]
-	m.moveHead(r.ch, head)
+	if r.g.conflate {
+		// What was superseded stays with what superseded it: the next attempt begins where this one did, with
+		// its deliveries and failures (S-con-6, S-con-9). Given up is the one message that was seen.
+		head = r.end - 1
+	} else {
+		m.moveHead(r.ch, head)
+	}
 	_, l := m.touchLease(r.ch)
 	if l == nil {
 		return
@@ -203,11 +218,13 @@ func (r *ackRun) nack(i int, head format.Offset) {
 			break
 		}
 		giveUp, file = 1, r.q.dlq()
-		if file && r.q.opts.DLQScopeBatch {
+		if file && r.q.opts.DLQScopeBatch && !r.g.conflate {
 			giveUp = r.streak(i, head)
 		}
 	case format.AckDLQ:
-		giveUp, file = r.streak(i, head), true
+		if giveUp, file = 1, true; !r.g.conflate {
+			giveUp = r.streak(i, head)
+		}
 	}
 	if giveUp > 0 {
 		r.giveUp(head, head+giveUp, file, i)

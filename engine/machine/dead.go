@@ -146,14 +146,14 @@ func (m *Machine) spent(g *group, ch handle, next format.Offset) bool {
 	return l.first == next && int64(l.attempts) >= bound
 }
 
-// fileSpent files or drops the message at next and returns where the claim goes on.
-func (m *Machine) fileSpent(g *group, ch handle, next format.Offset) format.Offset {
+// fileSpent files or drops the message at head and returns where the claim goes on.
+func (m *Machine) fileSpent(g *group, ch handle, head format.Offset) format.Offset {
 	if c := m.cursors.Get(ch); g.queue.dlq() {
-		m.fileDead(g.queue, m.parts.Get(c.part), next, g.name, m.leases.Get(c.lease).retries, []byte(deliveriesReason))
+		m.fileDead(g.queue, m.parts.Get(c.part), head, g.name, m.leases.Get(c.lease).retries, []byte(deliveriesReason))
 	}
-	m.moveHead(ch, next+1)
+	m.moveHead(ch, head+1)
 	m.clearBudget(ch)
-	return next + 1
+	return head + 1
 }
 
 // passOver moves a cursor that nobody holds over what retention removed.

@@ -63,8 +63,9 @@ func (c *circle) passed(id format.PartitionID) bool {
 // groupBy finds a consumer group's registration on a queue.
 func (q *queue) groupBy(name []byte) *group { return q.groups[string(name)] }
 
-// ensureGroup finds a registration or makes one (S-sub-1). nil means that a bound is reached.
-func (m *Machine) ensureGroup(q *queue, name []byte, kind format.StartKind, from format.Wall) (g *group, created bool) {
+// ensureGroup finds a registration or makes one (S-sub-1), which conflates for ever or never (S-con-1); queue
+// mode never does. nil means that a bound is reached.
+func (m *Machine) ensureGroup(q *queue, name []byte, kind format.StartKind, from format.Wall, conflate bool) (g *group, created bool) {
 	if g = q.groupBy(name); g != nil {
 		return g, false
 	}
@@ -73,6 +74,7 @@ func (m *Machine) ensureGroup(q *queue, name []byte, kind format.StartKind, from
 	}
 	m.header.groups++
 	g = &group{id: m.header.groups, queue: q, name: string(name), createdW: m.w, gen: 1, startGen: 1}
+	g.conflate = conflate && g.name != format.QueueMode
 	m.addGroup(g)
 	if g.name == format.QueueMode {
 		kind, from = format.StartAll, 0 // S-sub-6
@@ -101,11 +103,13 @@ func (m *Machine) dropGroup(g *group) {
 	m.soilGroup(g)
 }
 
-// begin sets where missing cursors start, as of now. `new` reads the journal from its end; every
-// other kind has to see what is there already and walks the partition list.
+// begin sets where missing cursors start, as of now: inside a transaction, whose appends are applied first, after
+// all of it. `new` reads the journal from its end; every other kind has to see what is there already and walks the
+// partition list.
 func (m *Machine) begin(g *group, kind format.StartKind, from format.Wall) {
 	q := g.queue
 	g.start, g.from, g.at, g.atW, g.forgot = kind, from, m.place, m.w, false
+	g.at.Ordinal = max(g.at.Ordinal, m.txnLast)
 	g.scan = q.journal.End()
 	q.read = max(q.read, g.scan)
 	g.circle.on = false

@@ -268,6 +268,15 @@ func (r *rig) renderPop(b *strings.Builder, p *format.PopResult) {
 	}
 	for _, c := range p.Claims {
 		fmt.Fprintf(b, " %s[%d,%d)x%d", pidName(c.Partition), c.First, c.End, c.Attempt)
+		if c.Conflated > 0 {
+			fmt.Fprintf(b, "-%d", c.Conflated)
+		}
+	}
+	if p.Conflate {
+		b.WriteString(" conflating")
+	}
+	if p.Conflict {
+		b.WriteString(" conflict")
 	}
 	if p.Need != 0 {
 		fmt.Fprintf(b, " need=%s gen=%d", pidName(p.Need), p.NeedGeneration)
@@ -287,6 +296,9 @@ func renderAck(b *strings.Builder, a *format.AckResult) {
 	}
 	if a.Dropped {
 		b.WriteString(" dropped")
+	}
+	if a.Conflated > 0 {
+		fmt.Fprintf(b, " conflated=%d", a.Conflated)
 	}
 }
 

@@ -106,8 +106,9 @@ type Machine struct {
 	touched    []Touched
 	scratch    scratch
 	ahead      ahead
-	place      format.Place // of the command being applied
-	filed      int          // dead letters filed by the command being applied
+	place      format.Place   // of the command being applied
+	filed      int            // dead letters filed by the command being applied
+	txnLast    format.Ordinal // last ordinal of the transaction being applied, 0 outside one
 }
 
 // scratch keeps decoded commands between entries, so that apply does not allocate.

@@ -26,9 +26,6 @@ type popRun struct {
 // applyPop claims for one consumer group (S-pop-1 to 18, S-lease-1 to 7, S-amo-1). It registers the
 // group where it is new, creating the queue when absent (S-id-13, S-sub-1).
 func (m *Machine) applyPop(c *format.Pop, res *format.PopResult) format.Code {
-	if c.Conflate {
-		return format.CodeNotBuilt
-	}
 	if len(c.Queues) == 0 || c.Start == 0 {
 		return format.CodeMalformed
 	}
@@ -40,10 +37,12 @@ func (m *Machine) applyPop(c *format.Pop, res *format.PopResult) format.Code {
 		if q == nil {
 			return format.CodeLimit
 		}
-		g, created := m.ensureGroup(q, c.Group, c.Start, c.From)
+		g, created := m.ensureGroup(q, c.Group, c.Start, c.From, c.Conflate)
 		if g == nil {
 			return format.CodeLimit
 		}
+		res.Conflate = res.Conflate || g.conflate
+		res.Conflict = res.Conflict || g.conflate != c.Conflate
 		if created {
 			m.touchGroup(g)
 		}
@@ -233,14 +232,18 @@ func (r *popRun) try(g *group, ph handle, a attempt) {
 	if live && m.spent(g, ch, next) {
 		// What retention removed is not dead-lettered (S-ret-4), and only the log knows whether it has.
 		start, how := r.retainedFrom(q, p)
+		head := next
+		if g.conflate {
+			head = m.leases.Get(m.cursors.Get(ch).lease).end - 1 // what was handed out last time
+		}
 		switch {
 		case how == byNobody:
 			r.askStart(q, p)
 			return
-		case start > next:
+		case start > head:
 			next = m.passOver(ch, min(start, p.next))
 		default:
-			next = m.fileSpent(g, ch, next)
+			next = m.fileSpent(g, ch, head)
 		}
 	}
 	m.dequeue(g, ch)
@@ -297,16 +300,25 @@ func (m *Machine) seal(g *group, ch handle, live bool, end format.Offset) {
 	m.passOver(ch, end)
 }
 
-// claim hands [next, end) out as far as the batch goes: under a lease, or for good.
+// claim hands [next, end) out as far as the batch goes: under a lease, or for good. A group that conflates takes
+// all of it as one message, the last (S-con-2); so an ack moves its cursor up to what it saw and no further
+// (S-con-3).
 func (r *popRun) claim(g *group, ch handle, next, end format.Offset, stamp uint64) {
 	m := r.m
 	n := min(uint64(end-next), r.batch)
-	end = next + format.Offset(n)
+	if g.conflate {
+		n = 1
+	} else {
+		end = next + format.Offset(n)
+	}
 	c := m.cursors.Touch(ch)
 	c.flags &= cursorQueued | cursorMetadata // in use from now on
 	p := m.parts.Get(c.part)
 	claim := format.Claim{
 		Partition: p.id, Queue: format.QueueID(p.queue), First: next, End: end, Attempt: 1, NewestRow: p.row,
+	}
+	if g.conflate {
+		claim.Conflated = uint64(end - next - 1)
 	}
 	if r.cmd.Commit {
 		m.moveHead(ch, end)

@@ -252,6 +252,7 @@ func (d *driver) addPosition() {
 
 // position predicts a SetOffset that may create.
 func (r *ref) position(d *driver, c *format.SetOffset, place format.Place) (format.Code, format.CountResult) {
+	place.Ordinal = max(place.Ordinal, d.txnLast) // a group that a transaction registers sees nothing of it
 	q := r.queues[string(c.Queue)]
 	if q == nil {
 		return format.CodeUnknownQueue, format.CountResult{}
@@ -263,7 +264,7 @@ func (r *ref) position(d *driver, c *format.SetOffset, place format.Place) (form
 			q.parts = append(q.parts, p)
 			r.all[p.id], r.owner[p.id] = p, q
 		}
-		r.group(q, string(c.Group), c.Start, 0, place)
+		r.group(q, string(c.Group), c.Start, 0, place, false)
 	}
 	code, res := r.seek(c)
 	p, g := q.part(string(c.Partition)), q.groups[string(c.Group)]
@@ -314,9 +315,12 @@ func (d *driver) addTxn() {
 	}
 	d.buf.Commands[at] = byte(len(d.judges) - first - 1)
 	judges, parts := slices.Clone(d.judges[first+1:]), slices.Clone(d.parts[first+1:])
+	last := d.buf.Ordinals - 1
 	d.mute(first + 1)
 	d.judges[first] = func(it *format.Result, out *format.Results) error {
 		d.stats["txn "+codeNames[it.Code]]++
+		d.txnLast = last
+		defer func() { d.txnLast = 0 }()
 		item := slices.IndexFunc(out.Items, func(o format.Result) bool { return o == *it })
 		return d.judgeTxn(it, out, out.Items[item+1:][:len(judges)], judges, parts)
 	}

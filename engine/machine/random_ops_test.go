@@ -111,6 +111,7 @@ func (d *driver) addPop(queue, group string, settled bool) {
 	if d.chance(15) {
 		c.Pinned, c.Partition = true, []byte(d.partName())
 	}
+	c.Conflate = group == "g3" && d.chance(80) || d.chance(5)
 	c.Start, c.From = d.startKind()
 	d.popping(c, settled)
 }
@@ -152,7 +153,7 @@ func (d *driver) popping(c format.Pop, settled bool) {
 	d.add("pop", func(it *format.Result, out *format.Results) error {
 		got := &out.Pops[it.At]
 		q := d.ref.queue(string(c.Queues[0]), byPop)
-		g := d.ref.group(q, string(c.Group), c.Start, c.From, place)
+		g := d.ref.group(q, string(c.Group), c.Start, c.From, place, c.Conflate)
 		if it.Code == format.CodeStaleEvidence {
 			return nil
 		}
@@ -168,7 +169,12 @@ func (d *driver) popping(c format.Pop, settled bool) {
 		}
 		left := int(c.Batch)
 		for _, cl := range got.Claims {
-			left -= int(cl.End - cl.First)
+			if g.last {
+				left--
+				d.stats["conflated"] += int(cl.Conflated)
+			} else {
+				left -= int(cl.End - cl.First)
+			}
 		}
 		full := left == 0 || len(got.Claims) == int(c.Partitions) || c.Pinned && len(got.Claims) == 1
 		holds := q.opts.DelayedProcessing > 0 || q.opts.WindowBuffer > 0
@@ -386,7 +392,7 @@ func (d *driver) addSeek() {
 func (d *driver) addRegister() {
 	x := format.Register{Tenant: format.DefaultTenant, Queue: []byte(d.queueName()), Group: []byte(d.group())}
 	x.Start, x.From = d.startKind()
-	x.Reset = d.chance(60)
+	x.Reset, x.Conflate = d.chance(60), d.chance(30)
 	place := d.place()
 	d.buf.AddRegister(&x)
 	d.counted("register", func() (format.Code, format.CountResult) { return d.ref.register(&x, place) })

@@ -51,7 +51,7 @@ func TestRandom(t *testing.T) {
 	}
 	for _, k := range []string{"pop need-evidence", "pop ok", "pop again", "ack ok", "ack lease-invalid", "ack committed",
 		"ack unresolvable", "push stale-evidence", "push duplicate", "claim", "reveal ok", "detached", "filed", "snapshot",
-		"log start asked", "admin ok", "admin gone", "ids forgotten", "txn ok", "txn precondition", "txn duplicate", "txn unknown-queue",
+		"log start asked", "conflated", "admin ok", "admin gone", "ids forgotten", "txn ok", "txn precondition", "txn duplicate", "txn unknown-queue",
 		"txn lease-invalid", "txn stale-evidence", "once ok", "once repeated", "once mismatch", "once stale-evidence", "fire ok",
 		"fire gone", "fire stale-evidence", "lock ok", "lock stale-evidence", "timer ok", "timer gone", "position ok"} {
 		if stats[k] == 0 {
@@ -80,6 +80,8 @@ type driver struct {
 	// cursors that an Ack named.
 	trial *refKeyed
 	acked map[string]bool
+	// txnLast is the last ordinal of the transaction that is being judged.
+	txnLast format.Ordinal
 }
 
 func (d *driver) failf(msg string, args ...any) {
@@ -171,9 +173,9 @@ func (d *driver) syncCursor(q *refQueue, g *refGroup, p *refPart, id format.Cons
 	if c.leased && d.T < c.expiry {
 		return
 	}
-	if next := d.ref.next(g, p); at == next+1 && d.ref.exhausted(q, c, next) && p.trim < len(p.msgs) &&
-		p.msgs[next].w >= q.cutoff {
-		d.ref.giveUp(q, g, p, c, next)
+	next := d.ref.next(g, p)
+	if head := d.ref.head(g, c, next); at == head+1 && d.ref.exhausted(q, c, next) && p.trim < len(p.msgs) && p.msgs[head].w >= q.cutoff {
+		d.ref.giveUp(q, g, p, c, head)
 	}
 	for c.next < at && (p.msgs[c.next].w < q.cutoff || c.next < p.trim) {
 		c.next++

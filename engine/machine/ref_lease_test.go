@@ -134,7 +134,7 @@ func (r *ref) register(x *format.Register, at format.Place) (format.Code, format
 	case g == nil && x.OnlyMissing:
 		return format.CodeUnknownGroup, format.CountResult{}
 	case g == nil:
-		g = r.group(q, string(x.Group), x.Start, x.From, at)
+		g = r.group(q, string(x.Group), x.Start, x.From, at, x.Conflate)
 		if x.Reset {
 			g.kind, g.from, g.at = x.Start, x.From, at
 		}

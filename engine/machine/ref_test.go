@@ -45,6 +45,7 @@ type refGroup struct {
 	at    format.Place
 	cur   map[format.PartitionID]*refCur
 	notes map[format.PartitionID]string
+	last  bool   // conflates
 	start uint32 // times the start was set, to know the generation of evidence
 }
 
@@ -71,6 +72,7 @@ type refDead struct {
 // refReceipt is the answer of an ack that ended a lease.
 type refReceipt struct {
 	res   format.AckResult
+	group *refGroup
 	runs  string
 	until format.Mono
 }
@@ -155,13 +157,14 @@ func (q *refQueue) part(name string) *refPart {
 	return nil
 }
 
-func (r *ref) group(q *refQueue, name string, kind format.StartKind, from format.Wall, at format.Place) *refGroup {
+func (r *ref) group(q *refQueue, name string, kind format.StartKind, from format.Wall, at format.Place, last bool) *refGroup {
 	g := q.groups[name]
 	if g == nil {
 		if name == format.QueueMode {
 			kind, from = format.StartAll, 0
 		}
-		g = &refGroup{name: name, kind: kind, from: from, at: at, cur: map[format.PartitionID]*refCur{}, start: 1}
+		g = &refGroup{name: name, kind: kind, from: from, at: at, cur: map[format.PartitionID]*refCur{}, start: 1,
+			last: last && name != format.QueueMode}
 		q.groups[name] = g
 	}
 	return g
@@ -297,13 +300,21 @@ func (r *ref) claimable(q *refQueue, g *refGroup, p *refPart) bool {
 	}
 	next := r.next(g, p)
 	if c != nil && r.exhausted(q, c, next) {
-		next++
+		next = r.head(g, c, next) + 1
 	}
 	return next < r.visible(q, p)
 }
 
 func (r *ref) exhausted(q *refQueue, c *refCur, next int) bool {
 	return q.opts.MaxDeliveries > 0 && c.at == next && int64(c.attempts) >= q.opts.MaxDeliveries
+}
+
+// head is the message that an exhausted cursor gives up: the one it was handed last.
+func (r *ref) head(g *refGroup, c *refCur, next int) int {
+	if g.last && c.end > next {
+		return c.end - 1
+	}
+	return next
 }
 
 // pop checks the claims of a Pop and takes them over.
@@ -314,6 +325,9 @@ func (r *ref) pop(q *refQueue, g *refGroup, c *format.Pop, got *format.PopResult
 	if c.Pinned {
 		parts = 1
 	}
+	if got.Conflate != g.last || got.Conflict != (g.last != c.Conflate) {
+		return fmt.Errorf("conflates %v, conflict %v, the group %v", got.Conflate, got.Conflict, g.last)
+	}
 	for i := range got.Claims {
 		cl := &got.Claims[i]
 		p := r.all[cl.Partition]
@@ -323,9 +337,17 @@ func (r *ref) pop(q *refQueue, g *refGroup, c *format.Pop, got *format.PopResult
 		if err := r.claim(q, g, p, c, cl, got); err != nil {
 			return fmt.Errorf("partition %q: %w", p.name, err)
 		}
-		batch -= int(cl.End - cl.First)
 		parts--
-		want := min(r.visible(q, p)-int(cl.First), batch+int(cl.End-cl.First))
+		want := r.visible(q, p) - int(cl.First)
+		if skipped := cl.Conflated; g.last {
+			batch--
+			if skipped != uint64(cl.End-cl.First-1) {
+				return fmt.Errorf("partition %q: [%d, %d) skips %d", p.name, cl.First, cl.End, skipped)
+			}
+		} else {
+			batch -= int(cl.End - cl.First)
+			want = min(want, batch+int(cl.End-cl.First))
+		}
 		if n := int(cl.End - cl.First); n > want || n < want && (settled || q.opts.DelayedProcessing == 0) {
 			return fmt.Errorf("partition %q: claimed %d, want %d", p.name, cl.End-cl.First, want)
 		}
@@ -367,9 +389,9 @@ func (r *ref) claim(q *refQueue, g *refGroup, p *refPart, cmd *format.Pop, cl *f
 	if c == nil {
 		c = &refCur{}
 		g.cur[p.id] = c
-	} else if r.exhausted(q, c, next) && p.msgs[next].w >= q.cutoff {
-		r.giveUp(q, g, p, c, next)
-		next++
+	} else if head := r.head(g, c, next); r.exhausted(q, c, next) && p.msgs[head].w >= q.cutoff {
+		r.giveUp(q, g, p, c, head)
+		next = head + 1
 	}
 	for next < first && p.msgs[next].w < q.cutoff {
 		next++ // gone: a cursor may have been moved over it
@@ -431,7 +453,7 @@ func (r *ref) ack(a *format.Ack) (format.Code, format.AckResult) {
 		res.LeaseFirst = format.Offset(c.first)
 	}
 	if !a.Unfenced && (!c.live(r.t) || c.lease != a.Lease) {
-		if kept := r.kept[refReceiptKey{a.Lease, p.id}]; kept.until > r.t && kept.runs == runText(a) {
+		if kept := r.kept[refReceiptKey{a.Lease, p.id}]; kept.until > r.t && kept.group == g && kept.runs == runText(a) {
 			return format.CodeOK, kept.res
 		}
 		res.LeaseFirst, res.LeaseEnd = res.Before, res.Before
@@ -494,7 +516,9 @@ func (r *ref) settle(q *refQueue, g *refGroup, p *refPart, c *refCur, a *format.
 		if c.delivered != 0 && done >= c.delivered {
 			done = end
 		}
-		r.move(c, done)
+		if r.move(c, done); g.last {
+			res.Conflated = uint64(done) - uint64(res.Before) - 1
+		}
 		res.After = format.Offset(done)
 		if done == end {
 			c.retries, c.attempts = 0, 0
@@ -516,7 +540,9 @@ func (r *ref) move(c *refCur, next int) {
 func (r *ref) nack(q *refQueue, g *refGroup, p *refPart, c *refCur, a *format.Ack, end int,
 	res format.AckResult, status map[int]format.AckStatus, head int,
 ) (format.Code, format.AckResult) {
-	r.move(c, head)
+	if !g.last {
+		r.move(c, head)
+	}
 	delay := format.Mono(0)
 	if q.opts.Set&format.OptRetryDelay != 0 {
 		delay = format.Mono(q.opts.RetryDelayMs * 1000)
@@ -528,7 +554,12 @@ func (r *ref) nack(q *refQueue, g *refGroup, p *refPart, c *refCur, a *format.Ac
 	}
 	filing := q.opts.DeadLetterQueue || q.opts.DLQAfterMaxRetries
 	take := 0
-	switch st := status[head]; {
+	st := status[head]
+	if g.last {
+		head = end - 1
+		status = map[int]format.AckStatus{head: st}
+	}
+	switch {
 	case st == format.AckFailed && int64(c.retries) < q.opts.RetryLimit:
 		c.retries++
 	case st == format.AckFailed && !(filing && q.opts.DLQScopeBatch):
@@ -562,7 +593,7 @@ func (r *ref) nack(q *refQueue, g *refGroup, p *refPart, c *refCur, a *format.Ac
 func (r *ref) release(c *refCur, a *format.Ack, res *format.AckResult, end int, delay format.Mono) {
 	if c.live(r.t) {
 		res.Released = true
-		kept := refReceipt{*res, runText(a), r.t + receiptMicros}
+		kept := refReceipt{*res, r.owner[a.Partition].groups[string(a.Group)], runText(a), r.t + receiptMicros}
 		kept.res.LeaseFirst, kept.res.DeadLetter = res.Before, format.UUID{}
 		r.kept[refReceiptKey{c.lease, a.Partition}] = kept
 	}

@@ -68,7 +68,7 @@ func (m *Machine) makePosition(c *format.SetOffset, q *queue) format.Code {
 			return format.CodeLimit
 		}
 	}
-	g, created := m.ensureGroup(q, c.Group, c.Start, 0)
+	g, created := m.ensureGroup(q, c.Group, c.Start, 0, false)
 	if g == nil {
 		return format.CodeLimit
 	}
@@ -118,9 +118,6 @@ func (m *Machine) dropMetadata(ch handle) {
 // Reset: a seek of the whole group (S-seek-1), which makes all its cursors and leases missing.
 // OnlyMissing: where not yet touched partitions start; no cursor moves (S-grp-6).
 func (m *Machine) applyRegister(c *format.Register, n *format.CountResult) format.Code {
-	if c.Conflate {
-		return format.CodeNotBuilt
-	}
 	if c.Start == 0 || c.Reset && c.OnlyMissing {
 		return format.CodeMalformed
 	}
@@ -140,7 +137,7 @@ func (m *Machine) applyRegister(c *format.Register, n *format.CountResult) forma
 	n.Existed = g != nil
 	switch {
 	case g == nil:
-		if g, _ = m.ensureGroup(q, c.Group, c.Start, c.From); g == nil {
+		if g, _ = m.ensureGroup(q, c.Group, c.Start, c.From, c.Conflate); g == nil {
 			return format.CodeLimit
 		}
 		if c.Reset {

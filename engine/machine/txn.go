@@ -92,7 +92,9 @@ func (m *Machine) applyTxn(r *format.CommandReader, out *format.Results) (err er
 		return err
 	}
 	if code == format.CodeOK {
+		m.txnLast = r.End() - 1
 		err = t.apply(at)
+		m.txnLast = 0
 	} else {
 		out.Items[item].Code = code
 		out.Txns[res].Failed = uint32(failed)
