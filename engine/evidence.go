@@ -2,7 +2,11 @@ package engine
 
 import (
 	"queen/engine/format"
+	"queen/engine/invariants"
 )
+
+// failEvidenceFound is between a look-up and the Pop that carries it.
+var failEvidenceFound = invariants.Register("engine.pop.evidence-found")
 
 // findEvidence answers what a Pop stopped at: where a missing cursor starts or, without a start, where
 // the log does, so that maxDeliveries gives up nothing that is gone. It is looked up in committed,
@@ -38,6 +42,7 @@ func (c *popCall) findEvidence(res *format.PopResult) *Error {
 	}
 	c.cmd.Evidence = append(c.cmd.Evidence, format.CursorEvidence{
 		Partition: res.Need, Generation: res.NeedGeneration, Offset: offset})
+	invariants.Failpoint(failEvidenceFound)
 	return nil
 }
 

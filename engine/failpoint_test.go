@@ -25,6 +25,9 @@ var failpointHits = flag.Int("failpoint.hits", 1, "at how many hits of each fail
 
 // unpassed are failpoints that this life does not pass, or not always, each with the reason.
 var unpassed = map[string]string{
+	"engine.retain.asked":          "nothing is written there; TestEvidenceIsOvertaken",
+	"engine.trim.asked":            "nothing is written there; TestEvidenceIsOvertaken",
+	"engine.pop.evidence-found":    "nothing is written there; TestEvidenceIsOvertaken",
 	"engine.relocate.rows-thinned": "it takes a merged run most of whose sixteen segments are gone; relocation has a test of its own",
 	"logstore.recycle.renamed":     "a memory disk fills the pool of segments before one is given away; logstore tests its crashes",
 }

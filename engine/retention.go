@@ -4,7 +4,14 @@ import (
 	"sync"
 
 	"queen/engine/format"
+	"queen/engine/invariants"
 	"queen/engine/machine"
+)
+
+// Failpoints between what a proposal rests on and the proposal.
+var (
+	failRetainAsked = invariants.Register("engine.retain.asked")
+	failTrimAsked   = invariants.Register("engine.trim.asked")
 )
 
 // lastWrites remembers, per queue, when the newest message was appended, so that retention proposes
@@ -84,6 +91,7 @@ func (h *house) retain() {
 			asked = append(asked, r)
 		}
 	}
+	invariants.Failpoint(failRetainAsked)
 	if !h.commit(s) {
 		return
 	}
@@ -169,6 +177,7 @@ func (t *trimmer) flush() {
 	if len(t.starts) > 0 {
 		s.buf.AddTrim(&format.Trim{Queue: t.queue.ID, Items: t.starts})
 	}
+	invariants.Failpoint(failTrimAsked)
 	t.h.commit(s)
 	t.items, t.starts = nil, nil
 }
