@@ -38,11 +38,14 @@ func newMortal(t *testing.T) *mortal {
 }
 
 // run plays the scenario and reports whether it came to its end.
-func (m *mortal) run() (ended bool) {
+func (m *mortal) run() (ended bool) { return m.runThis(m.scenario) }
+
+// runThis plays something and reports whether it came to its end.
+func (m *mortal) runThis(scenario func() error) (ended bool) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		ended = m.scenario() == nil
+		ended = scenario() == nil
 	}()
 	select {
 	case <-done:

@@ -90,25 +90,37 @@ func (p *relocationPlan) take(all ...*measured) bool {
 // later ones that hold outcomes of it: together they take at most twice what is live in them, or all of
 // them go.
 func (p *relocationPlan) log(segments []logSegment) {
-	var stay []logSegment
+	var stay []*logSegment
 	for i := range segments {
 		s := &segments[i]
-		unit := []*measured{s.measured}
-		movable := true
-		for k := range stay {
-			if stay[k].holds(s) {
-				unit = append(unit, stay[k].measured)
-				movable = movable && p.mayMove(stay[k].measured)
+		if sparse(s.measured) {
+			unit := unitOf(s, stay)
+			if p.mayGo(unit) && p.take(unit...) {
+				stay = slices.DeleteFunc(stay, func(l *logSegment) bool { return slices.Contains(unit, l.measured) })
+				continue
 			}
 		}
-		if movable && (s.isDead() || p.mayMove(s.measured)) && sparse(unit...) && p.take(unit...) {
-			stay = slices.DeleteFunc(stay, func(l logSegment) bool { return slices.Contains(unit, l.measured) })
-			continue
-		}
 		if !s.isDead() {
-			stay = append(stay, *s)
+			stay = append(stay, s)
 		}
 	}
+}
+
+// unitOf is a segment with all that keep it: those that stay and of which it holds outcomes, and what in
+// turn keeps those. stay ascends.
+func unitOf(s *logSegment, stay []*logSegment) []*measured {
+	members, unit := []*logSegment{s}, []*measured{s.measured}
+	for _, l := range slices.Backward(stay) {
+		if slices.ContainsFunc(members, l.holds) {
+			members, unit = append(members, l), append(unit, l.measured)
+		}
+	}
+	return unit
+}
+
+// mayGo says that a unit can be rewritten now, and that this is worth it.
+func (p *relocationPlan) mayGo(unit []*measured) bool {
+	return sparse(unit...) && !slices.ContainsFunc(unit, func(m *measured) bool { return !m.isDead() && !p.mayMove(m) })
 }
 
 // mergeBulks is how many small bulk segments of one class become one.
