@@ -53,6 +53,8 @@ type relocated struct {
 	dead  []uint32           // no live frame, and nothing else needs them
 	gone  []format.SegmentID // their live frames were copied
 	moved []rows.Moved
+	after []uint32 // dead segments that go when those in gone have
+	empty []uint32 // segments in gone that stay, for the outcomes in them
 	// orphans are bulk segments that a pass finished before it failed.
 	orphans []uint32
 	more    bool // the budget left something
@@ -99,7 +101,7 @@ func (v *mover) pass(log []logstore.SegmentInfo) *relocated {
 		all = append(all, v.looks[bulks[i].Segment].m)
 	}
 	p.bulks(all)
-	r.dead, r.more = p.dead, p.more
+	r.dead, r.after, r.empty, r.more = p.dead, p.after, p.empty, p.more
 	if len(p.move) > 0 {
 		c := copier{v: v, r: r, sources: p.move}
 		r.err = c.run()
@@ -133,6 +135,13 @@ func (v *mover) block(segment uint32, why error) {
 	v.n.event("segment stays where it is: it can not be read to its end", why)
 	if l := v.looks[segment]; l != nil {
 		l.blocked = v.n.cfg.Clock.Mono() + blockedFor.Microseconds()
+	}
+}
+
+// recount has the rows of a segment counted by the next pass. No pass is under way.
+func (v *mover) recount(segment uint32) {
+	if l := v.looks[segment]; l != nil {
+		l.next, l.count, l.pause = 0, 0, countEvery
 	}
 }
 

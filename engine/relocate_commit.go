@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"queen/engine/format"
 	"queen/engine/invariants"
@@ -91,14 +92,19 @@ func (f *files) settlePass(r *relocated) error {
 		if err := f.replaceRows(r); err != nil {
 			return err
 		}
-		gone := make([]uint32, len(r.gone))
-		for i, s := range r.gone {
-			gone[i] = uint32(s)
+		gone := r.after
+		for _, s := range r.gone {
+			if !slices.Contains(r.empty, uint32(s)) {
+				gone = append(gone, uint32(s))
+			}
 		}
 		if err := f.giveUp(gone); err != nil {
 			return err
 		}
-		r.gone, r.moved = nil, nil
+		for _, s := range r.empty {
+			f.mover.recount(s)
+		}
+		r.gone, r.moved, r.after = nil, nil, nil
 	}
 	again, err := f.runs.Thin(f.liveSegments())
 	if again {

@@ -20,7 +20,6 @@ type copier struct {
 	sources []*measured
 
 	slice []movingFrame // frames that are copied together
-	skip  map[uint32]bool
 	out   *bulkOutput
 }
 
@@ -36,40 +35,34 @@ type movingFrame struct {
 // number of frames: more frames of one class come in several segments.
 const sliceFrames = 1 << 16
 
-// run copies, and fills in what was moved. A segment that can not be read is left out of it.
+// run copies, and fills in what was moved. When a source can not be read nothing has moved: the plan
+// rested on it, and the next pass makes another one around that segment.
 func (c *copier) run() error {
-	c.skip = map[uint32]bool{}
-	for {
-		bad, err := c.tryAll()
-		if err == nil {
-			break
-		}
-		c.r.moved = nil
-		if bad == 0 {
-			return err
-		}
-		c.v.block(bad, err)
-		c.skip[bad] = true
-	}
-	for _, m := range c.sources {
-		if !c.skip[m.segment] {
+	err := c.copyAll()
+	if err == nil {
+		for _, m := range c.sources {
 			c.r.gone = append(c.r.gone, format.SegmentID(m.segment))
 		}
+		c.r.orphans = nil
+		return nil
 	}
-	c.r.orphans = slices.DeleteFunc(c.r.orphans, func(s uint32) bool {
-		return slices.ContainsFunc(c.r.moved, func(m rows.Moved) bool { return m.Segment == format.SegmentID(s) })
-	})
-	return nil
+	c.r.moved = nil
+	var unreadable *unreadableError
+	if errors.As(err, &unreadable) {
+		c.v.block(unreadable.segment, err)
+		c.r.after, c.r.empty, c.r.more = nil, nil, true
+		return nil
+	}
+	return err
 }
 
-// tryAll copies every frame of the sources that are not skipped; bad names a source that can not be read.
-func (c *copier) tryAll() (bad uint32, err error) {
+// copyAll copies every live frame of the sources.
+func (c *copier) copyAll() error {
 	in := func(s format.SegmentID) bool {
-		return !c.skip[uint32(s)] && slices.ContainsFunc(c.sources, func(m *measured) bool { return m.segment == uint32(s) })
+		return slices.ContainsFunc(c.sources, func(m *measured) bool { return m.segment == uint32(s) })
 	}
-	c.slice = c.slice[:0]
 	j := judge{n: c.v.n}
-	err = c.v.n.files.runs.WalkAll(in, func(r *rows.Row) error {
+	err := c.v.n.files.runs.WalkAll(in, func(r *rows.Row) error {
 		if err := c.v.pacer.spend(rowCost); err != nil {
 			return err
 		}
@@ -92,11 +85,7 @@ func (c *copier) tryAll() (bad uint32, err error) {
 	if err == nil {
 		err = c.copySlice()
 	}
-	var unreadable *unreadableError
-	if errors.As(err, &unreadable) {
-		bad = unreadable.segment
-	}
-	return bad, err
+	return err
 }
 
 // unreadableError is about a frame that can not be copied as it stands.

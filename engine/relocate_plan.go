@@ -15,7 +15,11 @@ type relocationPlan struct {
 
 	dead []uint32
 	move []*measured
-	more bool // something was left because of the budget
+	// after are dead segments that hold outcomes of some of move: they go when those have.
+	after []uint32
+	// empty are those of move that stay, for the outcomes in them, when their frames have moved.
+	empty []uint32
+	more  bool // something was left because of the budget
 
 	// segmentBytes is the size from which on bulk segments are not merged any more.
 	segmentBytes int64
@@ -77,10 +81,13 @@ func (p *relocationPlan) take(all ...*measured) bool {
 	}
 	p.budget -= bytes
 	for _, m := range all {
-		if m.isDead() {
-			p.dead = append(p.dead, m.segment)
-		} else {
+		switch {
+		case !m.isDead():
 			p.move = append(p.move, m)
+		case len(all) == 1:
+			p.dead = append(p.dead, m.segment)
+		default:
+			p.after = append(p.after, m.segment)
 		}
 	}
 	return true
@@ -97,6 +104,10 @@ func (p *relocationPlan) log(segments []logSegment) {
 			unit := unitOf(s, stay)
 			if p.mayGo(unit) && p.take(unit...) {
 				stay = slices.DeleteFunc(stay, func(l *logSegment) bool { return slices.Contains(unit, l.measured) })
+				continue
+			}
+			if p.isCaught(unit) && p.take(s.measured) {
+				p.empty = append(p.empty, s.segment)
 				continue
 			}
 		}
@@ -116,6 +127,13 @@ func unitOf(s *logSegment, stay []*logSegment) []*measured {
 		}
 	}
 	return unit
+}
+
+// isCaught says that a live segment, the first of its unit, stays for one that can not be read to its end: it
+// gives its frames away, or it would in turn keep what comes after it, and so on to the end of the log.
+func (p *relocationPlan) isCaught(unit []*measured) bool {
+	s := unit[0]
+	return !s.isDead() && p.mayMove(s) && slices.ContainsFunc(unit[1:], func(m *measured) bool { return p.blocked(m.segment) })
 }
 
 // mayGo says that a unit can be rewritten now, and that this is worth it.

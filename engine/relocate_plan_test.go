@@ -30,10 +30,10 @@ func (p *relocationPlan) check(t *testing.T, what string, dead, move []uint32) {
 	for _, m := range p.move {
 		moved = append(moved, m.segment)
 	}
+	gone := slices.Sorted(slices.Values(append(slices.Clone(p.dead), p.after...)))
 	slices.Sort(moved)
-	slices.Sort(p.dead)
-	if !slices.Equal(p.dead, dead) || !slices.Equal(moved, move) {
-		t.Errorf("%s: dead %v move %v, want %v and %v", what, p.dead, moved, dead, move)
+	if !slices.Equal(gone, dead) || !slices.Equal(moved, move) {
+		t.Errorf("%s: dead %v move %v, want %v and %v", what, gone, moved, dead, move)
 	}
 }
 
@@ -44,12 +44,19 @@ func TestPlanOfTheLog(t *testing.T) {
 	planOf(1000, 0, seg(1, 0), seg(2, 0), seg(3, 100)).check(t, "the dead", []uint32{1, 2}, nil)
 	planOf(1000, 0, seg(1, 10), seg(2, 49), seg(3, 60), seg(4, 100)).check(t, "the sparse", nil, []uint32{1, 2})
 	planOf(1000, 0, seg(1, 100), seg(2, 0), seg(3, 0)).check(t, "a dead one held by a full one", []uint32{3}, nil)
-	planOf(1000, 0, seg(1, 70), seg(2, 0), seg(3, 0)).check(t, "a pair", []uint32{2, 3}, []uint32{1})
+	p := planOf(1000, 0, seg(1, 70), seg(2, 0), seg(3, 0))
+	if p.check(t, "a pair", []uint32{2, 3}, []uint32{1}); !slices.Equal(p.after, []uint32{2}) {
+		t.Errorf("%v go after what is copied, 2 holds outcomes of it", p.after)
+	}
 	planOf(1000, 0, seg(1, 100), seg(2, 10), seg(3, 10)).check(t, "a chain of three", nil, []uint32{1, 2, 3})
 	planOf(1000, 0, seg(1, 100), seg(2, 90), seg(3, 10)).check(t, "a chain that is full", nil, nil)
-	planOf(1000, 1, seg(1, 10), seg(2, 10), seg(3, 10), seg(4, 0)).check(t, "the first can not be read", nil, nil)
+	p = planOf(1000, 1, seg(1, 10), seg(2, 10), seg(3, 10), seg(4, 0))
+	p.check(t, "the first can not be read", []uint32{4}, []uint32{2, 3})
+	if !slices.Equal(p.empty, []uint32{2}) {
+		t.Errorf("emptied %v, only 2 holds outcomes of one that stays", p.empty)
+	}
 	planOf(1000, 1, seg(1, 10), seg(2, 0), seg(3, 10), seg(4, 0)).check(t, "it holds one", []uint32{4}, []uint32{3})
-	p := planOf(15, 0, seg(1, 10), seg(2, 10), seg(3, 0))
+	p = planOf(15, 0, seg(1, 10), seg(2, 10), seg(3, 0))
 	if p.check(t, "budget", nil, []uint32{1}); !p.more {
 		t.Error("what the budget left is not reported")
 	}

@@ -11,7 +11,7 @@ import (
 //
 //   - Partition 0: one row per segment that rows of the run may lie in; Base and Segment are its number.
 //   - Partition g (1 to 63): the row numbers of raft group g that the run covers, Count of them from
-//     Base on.
+//     Base on. Count 0: they are not known, since rows were made again from relocated frames.
 //
 // INVARIANT: every segment a row of the run names is in the census; it may name more (TestModel).
 const firstPartition format.PartitionID = 64
@@ -22,7 +22,8 @@ type census struct {
 	numbers  []numberRange
 }
 
-// numberRange says that rows lo..hi-1 of a raft group were in the segments that a run covers.
+// numberRange says that rows lo..hi-1 of a raft group were in the segments that a run covers; hi 0: it is
+// not known which.
 type numberRange struct {
 	group  format.RaftGroup
 	lo, hi uint64
@@ -38,13 +39,36 @@ func (c *census) addNumbers(g format.RaftGroup, lo, hi uint64) {
 	if lo >= hi {
 		return
 	}
+	n := c.number(g)
+	switch {
+	case n == nil:
+		c.putNumbers(numberRange{g, lo, hi})
+	case n.hi > 0:
+		n.lo, n.hi = min(n.lo, lo), max(n.hi, hi)
+	}
+}
+
+// forgetNumbers says that the run has rows of a raft group whose numbers are not known. Then no other may
+// be: a look-up would take a number below them for one of an older run.
+func (c *census) forgetNumbers(g format.RaftGroup) {
+	if n := c.number(g); n != nil {
+		n.lo, n.hi = 0, 0
+		return
+	}
+	c.putNumbers(numberRange{group: g})
+}
+
+func (c *census) number(g format.RaftGroup) *numberRange {
 	for i := range c.numbers {
-		if n := &c.numbers[i]; n.group == g {
-			n.lo, n.hi = min(n.lo, lo), max(n.hi, hi)
-			return
+		if c.numbers[i].group == g {
+			return &c.numbers[i]
 		}
 	}
-	c.numbers = append(c.numbers, numberRange{g, lo, hi})
+	return nil
+}
+
+func (c *census) putNumbers(n numberRange) {
+	c.numbers = append(c.numbers, n)
 	slices.SortFunc(c.numbers, func(a, b numberRange) int { return int(a.group) - int(b.group) })
 }
 
@@ -53,6 +77,9 @@ func (c *census) merge(o *census) {
 		c.addSegment(s)
 	}
 	for _, n := range o.numbers {
+		if n.hi == 0 {
+			c.forgetNumbers(n.group)
+		}
 		c.addNumbers(n.group, n.lo, n.hi)
 	}
 }
@@ -87,10 +114,8 @@ func (c *census) take(r *format.Row) {
 
 // of returns the numbers of a raft group that the run covers.
 func (c *census) of(g format.RaftGroup) (n numberRange, ok bool) {
-	for i := range c.numbers {
-		if c.numbers[i].group == g {
-			return c.numbers[i], true
-		}
+	if n := c.number(g); n != nil {
+		return *n, true
 	}
 	return n, false
 }

@@ -374,7 +374,12 @@ func (h *harness) rebuild() error {
 			if row.From == 0 { // once per frame
 				n := h.numberOf(row)
 				f := h.frames[row.Partition.RaftGroup()][n-1].Row
-				if inRun(l, r, &f) {
+				if format.SegmentID(f.Segment).IsBulk() {
+					f.Number = 0 // nobody knows any more
+				}
+				if in, err := inRun(r, &f); err != nil {
+					return err
+				} else if in {
 					rows = append(rows, f)
 				}
 			}
@@ -396,10 +401,10 @@ func (h *harness) numberOf(row *Row) uint64 {
 	return chain[k]
 }
 
-// inRun reports whether the frame's number is one of the run's.
-func inRun(l *list, r *run, f *Row) bool {
-	n, ok := r.census.of(f.Partition.RaftGroup())
-	return ok && n.lo <= f.Number && f.Number < n.hi
+// inRun reports whether the run has the frame's first row.
+func inRun(r *run, f *Row) (bool, error) {
+	row, ok, err := r.at(f.Partition, f.Base)
+	return ok && row.Base == f.Base, err
 }
 
 func (h *harness) step() error {

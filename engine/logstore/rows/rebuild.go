@@ -85,6 +85,8 @@ func (b *Rebuild) write(w *runfile.Writer, rows []Row) error {
 		b.census.addSegment(format.SegmentID(r.Segment))
 		if r.Number > 0 {
 			b.census.addNumbers(r.Partition.RaftGroup(), r.Number, r.Number+1)
+		} else {
+			b.census.forgetNumbers(r.Partition.RaftGroup())
 		}
 		if b.low == 0 || r.W < b.low {
 			b.low = r.W
