@@ -74,6 +74,7 @@ type files struct {
 	reclaimed int64                 // mono reading of the last pass
 	idRuns    []format.ManifestFile // of the newest checkpoint
 	started   bool
+	postponed bool   // what a pass found waits for space
 	mover     *mover // its pass runs in a goroutine of its own
 }
 
@@ -152,11 +153,11 @@ func (f *files) run() {
 	}
 }
 
-// isIdle says that no pass is under way and none waits to be made true.
+// isIdle says that no pass is under way, and none waits for anything but space.
 func (f *files) isIdle() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return !f.mu.passing && f.mu.passed == nil
+	return !f.mu.passing && (f.mu.passed == nil || f.postponed)
 }
 
 // settle returns once what was due when it was called has been done: index-close, reclaim, relocation.
@@ -173,10 +174,11 @@ func (f *files) settle() {
 	}
 }
 
-// turn does everything that is due. A full disk postpones; any other error ends the node.
+// turn does everything that is due. A full disk postpones, a damaged row index is made again; any other
+// error ends the node.
 func (f *files) turn() error {
 	for _, step := range []func() error{f.writeJob, f.closeSegments, f.finishPass, f.startPass} {
-		err := step()
+		err := f.indexDamage(step())
 		if isNoSpace(err) {
 			f.n.event("checkpoint postponed", err)
 			continue

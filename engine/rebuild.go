@@ -54,6 +54,9 @@ type logWalk struct {
 	// emit, when set, takes rows instead of the index, and nothing else is made.
 	emit    func(rows.Row)
 	emitted uint64
+	// dead says that outcomes may be missing: the segment after the one that is walked was reclaimed, which
+	// happens only when nothing in this one is needed, or all that is was copied.
+	dead bool
 
 	// Rows are numbered from what outcome records say; those before the first one that says are held.
 	frames  *uint64 // FramesBefore of the first entry
@@ -135,7 +138,7 @@ func (w *logWalk) entry(v *logstore.View) error {
 		return fmt.Errorf("engine: entry %d: %w", v.Index, err)
 	}
 	mark := w.markAt(v, &e)
-	if v.Outcome == nil && w.emit != nil && isMark(&e) {
+	if v.Outcome == nil && w.emit != nil && (w.dead || isMark(&e)) {
 		return nil
 	}
 	if v.Outcome == nil && mark == nil {

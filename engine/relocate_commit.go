@@ -55,7 +55,8 @@ func (f *files) isStopping() bool {
 	}
 }
 
-// finishPass makes true what a pass found. A full disk leaves what is not done for the next turn.
+// finishPass makes true what a pass found. A full disk leaves what is not done for the next turn; after any
+// other error the next pass finds what is left to do.
 func (f *files) finishPass() error {
 	f.mu.Lock()
 	r := f.mu.passed
@@ -64,7 +65,8 @@ func (f *files) finishPass() error {
 		return nil // copies to which no row leads are given away by the next life
 	}
 	err := f.settlePass(r)
-	if err == nil || !isNoSpace(err) {
+	f.postponed = isNoSpace(err)
+	if !f.postponed {
 		f.mu.Lock()
 		f.mu.passed = nil
 		f.mu.Unlock()
@@ -111,7 +113,7 @@ func (f *files) settlePass(r *relocated) error {
 		invariants.Failpoint(failRelocateThinned)
 		f.poke()
 	}
-	return f.indexDamage(err)
+	return err
 }
 
 // passFailed says what the error of a pass means: the end of the node, or that it is tried again. What the
@@ -122,7 +124,7 @@ func (f *files) passFailed(r *relocated) error {
 	if err == nil {
 		return nil
 	}
-	r.gone, r.moved = nil, nil
+	r.gone, r.moved, r.after, r.empty = nil, nil, nil, nil
 	switch {
 	case errors.Is(err, errStopping):
 		return nil
@@ -130,18 +132,27 @@ func (f *files) passFailed(r *relocated) error {
 		f.n.event("relocation postponed", err)
 		return nil
 	}
-	return f.indexDamage(err)
+	return err
 }
 
-// indexDamage keeps the node going over a damaged index file: look-ups that need it fail by name, and so
-// does what would take segments away.
+// indexDamage makes a damaged index file again from the log. Where that is not possible look-ups that need
+// the file fail by name, and segments stay.
 func (f *files) indexDamage(err error) error {
 	var damage *rows.DamageError
-	if errors.As(err, &damage) {
-		f.n.event("segments stay: a row index can not be read", err)
-		return nil
+	if !errors.As(err, &damage) {
+		return err
 	}
-	return err
+	r := restorer{n: f.n, f: f}
+	again := r.remakeRun(rows.Gap{First: damage.First, Last: damage.Last, Err: damage.Err})
+	if again == nil {
+		f.n.event("row index damaged, made again from the log", err)
+		return f.saveManifest()
+	}
+	if isNoSpace(again) {
+		return again
+	}
+	f.n.event("segments stay: a row index can not be read, nor made again", errors.Join(err, again))
+	return nil
 }
 
 // replaceRows leads look-ups to the copies. First both manifest files name the bulk segments: whichever is

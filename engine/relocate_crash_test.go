@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path"
 	"runtime"
@@ -14,6 +15,7 @@ import (
 	"queen/engine/clock"
 	"queen/engine/invariants"
 	"queen/engine/vfs"
+	"queen/engine/vfs/errorfs"
 )
 
 // ripe is the disk of a node whose log is full of segments to relocate, none of which was yet: queue q
@@ -28,6 +30,12 @@ func ripe(t *testing.T) *rig {
 			m.pushSome("fire", 60_000)
 		}
 		m.mustPush([]string{"a", "b", "c"}[i%3], fmt.Sprintf("%d %s", i, m.noise(500)))
+		m.tick(time.Second)
+	}
+	for range 14 { // and segments with nothing but fire
+		for range 4 {
+			m.pushSome("fire", 60_000)
+		}
 		m.tick(time.Second)
 	}
 	m.tick(time.Minute)
@@ -51,20 +59,31 @@ func (r *rig) later(fs *vfs.Mem) *mortal {
 	}
 	m.ctx, m.dead = context.WithCancel(context.Background())
 	m.config = func(c *engine.Config) {
-		c.Fatal = func(error) { m.dead(); runtime.Goexit() }
+		c.Fatal = func(err error) {
+			if !errors.Is(err, vfs.ErrPowerOff) {
+				m.t.Logf("fatal: %v", err)
+			}
+			m.dead()
+			runtime.Goexit()
+		}
 	}
 	return m
 }
 
 // relocate opens the node, lets it relocate what is due while it takes pushes, and stops it.
-func (m *mortal) relocate() bool {
+func (m *mortal) relocate() bool { return m.relocateWith(5) }
+
+// relocateWith is relocate with so many pushes.
+func (m *mortal) relocateWith(pushes int) bool {
 	return m.runThis(func() error {
 		if err := m.reopen(); err != nil {
 			return err
 		}
 		for i := range 5 {
-			if err := m.pushTo("b", fmt.Sprint("later ", i)); err != nil {
-				return err
+			if i < pushes {
+				if err := m.pushTo("b", fmt.Sprint("later ", i)); err != nil {
+					return err
+				}
 			}
 			m.clock.Advance(3 * time.Second)
 			if err := m.settle(); err != nil {
@@ -159,4 +178,60 @@ func TestRelocationCrashes(t *testing.T) {
 		t.Fatalf("only %d points", points)
 	}
 	t.Logf("%d points", points)
+}
+
+// TestRelocationWithoutSpace: a disk that is full when something of a relocation is written postpones it; the
+// node lives on, and everything is where it was or where it went.
+func TestRelocationWithoutSpace(t *testing.T) {
+	r := ripe(t)
+	failed := 0
+	for _, where := range []string{"blk-*", "seg-*.pidx*", "rows-*.run*", "manifest-*", "blk-*.hsc*"} {
+		for _, kind := range []vfs.OpKind{vfs.OpCreate, vfs.OpWrite, vfs.OpWriteSync} {
+			for _, nth := range []int64{1, 2, 4} {
+				m := r.later(r.fs.Crash(vfs.KeepAll()))
+				faulty := errorfs.New(m.fs)
+				hit := false
+				faulty.Inject(errorfs.Rule{Match: errorfs.All(errorfs.Kinds(kind), errorfs.Base(where), func(vfs.Op) bool {
+					hit = true
+					return true
+				}), Nth: nth, Err: vfs.ErrNoSpace})
+				inner := m.config
+				m.config = func(c *engine.Config) { inner(c); c.FS = faulty }
+				what := fmt.Sprintf("%v number %d on %s", kind, nth, where)
+				if !m.relocate() {
+					t.Fatalf("%s: the node died of a full disk", what)
+				}
+				if hit {
+					failed++
+					m.judgeMoved(what, m.fs.Crash(vfs.KeepAll()))
+				}
+			}
+		}
+	}
+	if failed < 12 {
+		t.Fatalf("only %d calls failed", failed)
+	}
+}
+
+// TestReclaimMakesRoom: where copies find no room, what is dead goes all the same and makes some.
+func TestReclaimMakesRoom(t *testing.T) {
+	r := ripe(t)
+	m := r.later(r.fs.Crash(vfs.KeepAll()))
+	space, err := m.fs.Free("data")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.fs.SetCapacity(space.Total - space.Available + 1<<19) // not a segment's worth
+	if !m.relocateWith(0) {                                 // the disk gate is closed
+		t.Fatal("the node died of a full disk")
+	}
+	m.fs.SetCapacity(0)
+	m.judgeMoved("after a full disk", m.fs.Crash(vfs.KeepAll()))
+	if err := m.tryOpen(); err != nil {
+		t.Fatal(err)
+	}
+	defer m.close()
+	if _, bulks := m.node.LogSegments(); len(bulks) == 0 || m.node.FirstSegment() < 4 {
+		t.Fatalf("%d bulk segments, the log begins with %d", len(bulks), m.node.FirstSegment())
+	}
 }

@@ -90,7 +90,8 @@ func (r *restorer) remakeRun(gap rows.Gap) error {
 	return b.Finish()
 }
 
-// rowsOf reads the rows of one closed segment off its entries and their outcomes.
+// rowsOf reads the rows of one closed segment off its entries and their outcomes. Those of its last entries
+// lie in the segment after it.
 func (r *restorer) rowsOf(s *logstore.SegmentInfo) ([]rows.Row, error) {
 	var batch []rows.Row
 	for i := range s.Groups {
@@ -98,9 +99,9 @@ func (r *restorer) rowsOf(s *logstore.SegmentInfo) ([]rows.Row, error) {
 		if g.Group != r.n.seq.Group() || g.First() == 0 {
 			continue
 		}
-		w := logWalk{r: r, to: g.Last(), rowsFrom: g.First(), idsFrom: ^format.Index(0), runsFrom: ^format.Index(0), emit: func(row rows.Row) {
-			batch = append(batch, row)
-		}}
+		w := logWalk{r: r, to: g.Last(), rowsFrom: g.First(), idsFrom: ^format.Index(0), runsFrom: ^format.Index(0)}
+		w.dead = !r.f.liveSegments()(format.SegmentID(s.Segment + 1))
+		w.emit = func(row rows.Row) { batch = append(batch, row) }
 		err := r.n.seq.Log().ReplaySegment(g.Group, s.Segment, func(v logstore.View) error { return w.entry(&v) })
 		if err != nil {
 			return nil, err

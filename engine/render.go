@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"queen/engine/format"
+	"queen/engine/invariants"
 	"queen/engine/logstore"
 	"queen/engine/logstore/rows"
 )
@@ -99,6 +100,7 @@ func (f *frameReader) record(rec *Record, r *rows.Row, place format.Place, offse
 // copied from goes. The row then says where it is.
 func (n *Node) readRow(r *rows.Row, size uint32, dst []byte) ([]byte, format.Index, error) {
 	for tries := 0; ; tries++ {
+		invariants.Failpoint(failRowFound)
 		b, index, err := n.seq.Log().ReadIndexed(logstore.EntryPos{Segment: r.Segment, Pos: r.Pos}, r.Off, size, dst)
 		if !errors.Is(err, logstore.ErrReclaimed) || tries == maxOvertaken {
 			return b, index, err
@@ -110,6 +112,8 @@ func (n *Node) readRow(r *rows.Row, size uint32, dst []byte) ([]byte, format.Ind
 		r.Segment, r.Pos, r.Off = row.Segment, row.Pos, row.Off
 	}
 }
+
+var failRowFound = invariants.Register("engine.read.row-found")
 
 // maxOvertaken bounds how often one read is overtaken by a relocation: each takes a pass.
 const maxOvertaken = 8
