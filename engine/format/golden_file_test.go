@@ -197,7 +197,8 @@ func recordGoldens() []golden {
 		recordGolden("entry", entryHead, [][]byte{prefix, entry.Bytes},
 			"8 key\n8 client\n8 series\n8 responded\n6 bytes\n-1 padding", entry,
 			func(h *RecordHead, b []byte) (any, error) { return ParseEntryRecord(h, b) }),
-		recordGolden("frame", storedHead, [][]byte{storedBody, frame}, "8 partition\n8 base\n8 W\n4 origin\n4 count\n1 row flags\n7 zero\n1 refused\n81 frame\n-1 padding", stored,
+		recordGolden("frame", storedHead, [][]byte{storedBody, frame}, "8 partition\n8 base\n8 W\n4 origin\n4 count\n1 row flags\n"+
+			"7 zero\n1 refused\n81 frame\n-1 padding", stored,
 			func(h *RecordHead, b []byte) (any, error) { return ParseStoredFrame(h, b) }),
 	}, blockRecordGoldens()...)
 }

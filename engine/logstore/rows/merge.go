@@ -8,9 +8,9 @@ import (
 )
 
 // Merge does one unit of background work, if there is any: it merges the oldest Fanout neighbours of
-// one tier into one run. What relocation left of old runs is merged again while it is small. When it returns the result is durable and its inputs are removed. It reports
-// whether there may be more to do. After an error nothing has changed but for files that the next Open
-// removes.
+// one tier into one run. What relocation left of old runs is merged again while it is small. When Merge
+// returns the result is durable and its inputs are removed. It reports whether there may be more to do.
+// After an error nothing has changed but for files that the next Open removes.
 func (x *Runs) Merge() (again bool, err error) {
 	x.background.Lock()
 	defer x.background.Unlock()
