@@ -10,12 +10,22 @@ import (
 
 // ackEncoder turns Ack ops into commands, one per (partition, consumer group, lease), and verdicts
 // back into one result per op. Groups resolve independently (S-ack-18).
+//
+// A worker acks each message by an item of its own, in the order in which they came: so an item is first held
+// against the group and the message after those of the item before, and nothing is allocated for it.
 type ackEncoder struct {
 	n      *Node
 	caller Caller
 	sub    *submission
-	groups []*ackGroup
-	byKey  map[ackKey]*ackGroup
+	groups []ackGroup
+	byKey  map[ackKey]int // of groups, once there are more than a few
+	items  []ackItem
+	order  []int32 // numbers of items, group by group
+	runs   []format.AckRun
+	leases leaseReader
+	// lease is the one parsed last, from text.
+	text  string
+	lease format.UUID
 }
 
 type ackKey struct {
@@ -28,8 +38,10 @@ type ackKey struct {
 type ackGroup struct {
 	ackKey
 	command int
-	items   []ackItem
-	// named holds the offsets this call named so far; an id that stands twice resolves to the next.
+	// Of its items, in ackEncoder.order.
+	first, count int
+	// named holds the offsets this call named so far; an id that stands twice resolves to the next. It is nil
+	// until some id does.
 	named map[format.Offset]bool
 	// bar is the lowest open offset of which the call says something that is no status, once barred is set.
 	bar    format.Offset
@@ -37,12 +49,17 @@ type ackGroup struct {
 }
 
 type ackItem struct {
-	op     int
-	offset format.Offset
-	status format.AckStatus
+	op, group int
+	offset    format.Offset
+	status    format.AckStatus
+	// silent items say nothing of their message but that the call named it.
+	silent bool
 	reason string
 	delay  int64
 }
+
+// few is how many groups are looked through before there is a map of them.
+const few = 4
 
 // add resolves one Ack to an offset and files it with its group. An error refuses this op alone.
 func (e *ackEncoder) add(op int, a *Ack) *Error {
@@ -54,7 +71,7 @@ func (e *ackEncoder) add(op int, a *Ack) *Error {
 	case err != nil:
 		return errBadStatus()
 	}
-	g := e.group(key)
+	g := e.group(&key)
 	if !known {
 		e.bar(g, a)
 		return errBadStatus()
@@ -63,8 +80,9 @@ func (e *ackEncoder) add(op int, a *Ack) *Error {
 	if err != nil {
 		return err
 	}
-	g.items = append(g.items, ackItem{op: op, offset: offset, status: a.Status,
+	e.items = append(e.items, ackItem{op: op, group: g, offset: offset, status: a.Status,
 		reason: cutReason(a.Reason), delay: a.Delay.Microseconds()})
+	e.groups[g].count++
 	return nil
 }
 
@@ -72,37 +90,67 @@ func errBadStatus() *Error {
 	return &Error{Code: CodeBadStatus, Field: "status", Message: "bad_status: unknown ack status"}
 }
 
-func (e *ackEncoder) group(key ackKey) *ackGroup {
-	g := e.byKey[key]
-	if g == nil {
-		g = &ackGroup{ackKey: key}
-		if e.byKey == nil {
-			e.byKey = map[ackKey]*ackGroup{}
+// group finds or makes the group of a key.
+func (e *ackEncoder) group(key *ackKey) int {
+	last := len(e.groups) - 1
+	for i := last; i >= 0 && i > last-few; i-- {
+		if e.groups[i].ackKey == *key {
+			return i
 		}
-		e.byKey[key] = g
-		e.groups = append(e.groups, g)
 	}
-	return g
+	if i, ok := e.byKey[*key]; ok {
+		return i
+	}
+	e.groups = append(e.groups, ackGroup{ackKey: *key})
+	if n := len(e.groups); n == few+1 {
+		e.byKey = make(map[ackKey]int, 8*few)
+		for i := range e.groups {
+			e.byKey[e.groups[i].ackKey] = i
+		}
+	} else if n > few {
+		e.byKey[*key] = n - 1
+	}
+	return last + 1
 }
 
-// resolve finds the offset an ack means and notes that the call named it.
-func (e *ackEncoder) resolve(g *ackGroup, a *Ack) (offset format.Offset, err *Error) {
-	if offset = a.Offset; !a.HasOffset {
-		if offset, err = e.n.resolveAck(e.caller, g, a.TransactionID); err != nil {
+// resolve finds the offset an ack means.
+func (e *ackEncoder) resolve(group int, a *Ack) (format.Offset, *Error) {
+	g := &e.groups[group]
+	offset := a.Offset
+	if !a.HasOffset {
+		o, err := e.n.resolveAck(e.caller, &g.ackKey, a.TransactionID, &e.leases, func(o format.Offset) bool {
+			return e.isNamed(group, o)
+		})
+		if err != nil {
 			return 0, err
 		}
+		offset = o
 	}
+	if g.named != nil {
+		g.named[offset] = true
+	}
+	return offset, nil
+}
+
+// isNamed says that an earlier item of the group named an offset. Only ids that stand twice make it ask.
+func (e *ackEncoder) isNamed(group int, o format.Offset) bool {
+	g := &e.groups[group]
 	if g.named == nil {
 		g.named = map[format.Offset]bool{}
+		for i := range e.items {
+			if it := &e.items[i]; it.group == group {
+				g.named[it.offset] = true
+			}
+		}
 	}
-	g.named[offset] = true
-	return offset, nil
+	return g.named[o]
 }
 
 // bar keeps a message whose status nobody understood open (S-ack-16): what the call says of it and of
 // later messages of its group is not carried out either, since each of that would settle it as well. What
 // was settled before needs no bar, and where nothing is leased there is nothing to settle.
-func (e *ackEncoder) bar(g *ackGroup, a *Ack) {
+func (e *ackEncoder) bar(group int, a *Ack) {
+	g := &e.groups[group]
 	part, ok := e.n.partByID(e.caller.Tenant, g.partition)
 	if !ok {
 		return
@@ -112,9 +160,10 @@ func (e *ackEncoder) bar(g *ackGroup, a *Ack) {
 		g.barFrom(0, g.unfenced) // a cursor that comes into being now is one that this ack may move
 		return
 	}
-	offset, err := e.resolve(g, a)
+	offset, err := e.resolve(group, a)
 	switch {
 	case err == nil:
+		e.items = append(e.items, ackItem{group: group, offset: offset, silent: true})
 		g.barFrom(offset, offset >= held.next)
 	case err.Code != CodeUnresolvable: // it could not be found out which message is meant
 		g.barFrom(0, true)
@@ -140,58 +189,91 @@ func (e *ackEncoder) key(a *Ack) (ackKey, *Error) {
 		k.unfenced = true
 		return k, nil
 	}
-	lease, ok := format.ParseUUID(a.Lease)
-	if !ok {
-		return k, errOfCode(format.CodeLeaseInvalid)
+	if e.text != a.Lease || e.lease.IsZero() {
+		lease, ok := format.ParseUUID(a.Lease)
+		if !ok {
+			return k, errOfCode(format.CodeLeaseInvalid)
+		}
+		e.text, e.lease = a.Lease, lease
 	}
-	k.lease = lease
+	k.lease = e.lease
 	return k, nil
 }
 
 // encode adds the commands of all groups to the submission, and answers what a bar keeps out of them.
 func (e *ackEncoder) encode(refuse func(op int, err *Error)) {
-	for _, g := range e.groups {
+	e.sort()
+	for i := range e.groups {
+		g := &e.groups[i]
+		g.command = -1
 		if g.barred {
-			g.items = slices.DeleteFunc(g.items, func(it ackItem) bool {
-				above := it.offset >= g.bar
-				if above {
-					refuse(it.op, &Error{Code: CodeBadStatus, Field: "status",
-						Message: "bad_status: not carried out, a message at or below this one has an unknown ack status"})
-				}
-				return above
-			})
+			e.keepOut(g, refuse)
 		}
-		if len(g.items) == 0 {
-			g.command = -1
-			continue
+		if g.count > 0 {
+			g.command = e.sub.buf.Count
+			e.sub.buf.AddAck(&format.Ack{Partition: g.partition, Group: viewBytes(g.group), Lease: g.lease,
+				Unfenced: g.unfenced, Runs: e.runsOf(g)})
 		}
-		g.command = e.sub.buf.Count
-		e.sub.buf.AddAck(&format.Ack{Partition: g.partition, Group: viewBytes(g.group), Lease: g.lease,
-			Unfenced: g.unfenced, Runs: g.runs()})
 	}
 }
 
-// runs folds the items into sorted, disjoint runs. Of several verdicts on one offset the strongest
-// counts: dlq, then failed, then retry (S-ack-7).
-func (g *ackGroup) runs() []format.AckRun {
-	order := make([]int, len(g.items))
-	for i := range order {
-		order[i] = i
+// sort lines the items up by group, each group's by offset, of one offset the strongest verdict first.
+func (e *ackEncoder) sort() {
+	at := 0
+	for i := range e.groups {
+		e.groups[i].first = at
+		at += e.groups[i].count
+		e.groups[i].count = 0
 	}
-	slices.SortStableFunc(order, func(x, y int) int {
-		a, b := &g.items[x], &g.items[y]
-		if a.offset != b.offset {
-			if a.offset < b.offset {
-				return -1
-			}
-			return 1
+	e.order = make([]int32, at)
+	for i := range e.items {
+		if it := &e.items[i]; !it.silent {
+			g := &e.groups[it.group]
+			e.order[g.first+g.count] = int32(i)
+			g.count++
 		}
-		return int(b.status) - int(a.status)
-	})
-	var runs []format.AckRun
+	}
+	for i := range e.groups {
+		order := e.itemsOf(&e.groups[i])
+		if !slices.IsSortedFunc(order, e.compare) {
+			slices.SortStableFunc(order, e.compare)
+		}
+	}
+}
+
+func (e *ackEncoder) itemsOf(g *ackGroup) []int32 { return e.order[g.first : g.first+g.count] }
+
+func (e *ackEncoder) compare(x, y int32) int {
+	a, b := &e.items[x], &e.items[y]
+	switch {
+	case a.offset < b.offset:
+		return -1
+	case a.offset > b.offset:
+		return 1
+	}
+	return int(b.status) - int(a.status)
+}
+
+// keepOut refuses the items at and above the group's bar.
+func (e *ackEncoder) keepOut(g *ackGroup, refuse func(op int, err *Error)) {
+	for ; g.count > 0; g.count-- {
+		it := &e.items[e.order[g.first+g.count-1]]
+		if it.offset < g.bar {
+			return
+		}
+		refuse(it.op, &Error{Code: CodeBadStatus, Field: "status",
+			Message: "bad_status: not carried out, a message at or below this one has an unknown ack status"})
+	}
+}
+
+// runsOf folds the group's items into sorted, disjoint runs, valid until the next call. Of several verdicts on one
+// offset the strongest counts: dlq, then failed, then retry (S-ack-7).
+func (e *ackEncoder) runsOf(g *ackGroup) []format.AckRun {
+	runs := e.runs[:0]
+	order := e.itemsOf(g)
 	for i, k := range order {
-		it := &g.items[k]
-		if i > 0 && g.items[order[i-1]].offset == it.offset {
+		it := &e.items[k]
+		if i > 0 && e.items[order[i-1]].offset == it.offset {
 			continue
 		}
 		if n := len(runs); n > 0 && joins(&runs[n-1], it) {
@@ -201,6 +283,7 @@ func (g *ackGroup) runs() []format.AckRun {
 		runs = append(runs, format.AckRun{First: it.offset, Count: 1, Status: it.status,
 			Reason: viewBytes(it.reason), Delay: it.delay})
 	}
+	e.runs = runs
 	return runs
 }
 
@@ -211,23 +294,25 @@ func joins(r *format.AckRun, it *ackItem) bool {
 
 // results answers every op that was encoded.
 func (e *ackEncoder) results(out []Result) {
-	items := e.sub.items()
-	for _, g := range e.groups {
+	verdicts := e.sub.items()
+	for i := range e.groups {
+		g := &e.groups[i]
 		if g.command < 0 {
 			continue
 		}
-		it := &items[g.command]
+		it := &verdicts[g.command]
 		if refusal := errOfCode(it.Code); refusal != nil && !judgedOne(it.Code) {
-			for i := range g.items {
-				out[g.items[i].op].Err = refusal
+			for _, k := range e.itemsOf(g) {
+				out[e.items[k].op].Err = refusal
 			}
 			continue
 		}
 		res := &e.sub.flight.results.Acks[it.At]
-		for i := range g.items {
-			r := &out[g.items[i].op]
-			if r.Ack, r.Err = ackVerdict(&g.items[i], res); r.Err == nil && !r.Ack.Noop {
-				e.count(g.items[i].status)
+		for _, k := range e.itemsOf(g) {
+			item := &e.items[k]
+			r := &out[item.op]
+			if r.Ack, r.Err = ackVerdict(item, res); r.Err == nil && !r.Ack.Noop {
+				e.count(item.status)
 			}
 		}
 		if res.Filed {

@@ -151,6 +151,7 @@ func (d *rendering) claim(cl *format.Claim, part *claimedSpan) error {
 	d.claims = append(d.claims, Claimed{Queue: part.QueueName, Partition: part.name,
 		PartitionID: cl.Partition, First: d.messages[first].Offset, Last: last, Attempt: cl.Attempt})
 	if lease {
+		ids.judgeRepeats()
 		d.ids = append(d.ids, ids)
 		if used := len(d.hashes) + len(ids.ids); used <= cap(d.hashes) {
 			d.hashes = d.hashes[:used] // those of ids are there, or were moved elsewhere and this part stays unused

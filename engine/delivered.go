@@ -2,6 +2,7 @@ package engine
 
 import (
 	"maps"
+	"math/bits"
 	"slices"
 	"sync"
 
@@ -38,6 +39,7 @@ type deliveredClaim struct {
 	first     format.Offset
 	offsets   []format.Offset
 	ids       []xxh3.Uint128
+	repeats   bool // some id stands more than once
 }
 
 func newDelivered(limit int64) *delivered {
@@ -81,6 +83,55 @@ func (d *delivered) dropLocked(lease format.UUID) {
 	}
 }
 
+// leaseReader reads what one lease after another handed out, in the order in which it did: acks come like that. It is
+// used by one call.
+type leaseReader struct {
+	id     format.UUID
+	looked bool            // of is that of id, nil when there is none
+	of     *deliveredLease // never changes once it is in the table
+	claim  int             // where the item before was found
+	at     int             // one past it
+}
+
+// next finds the message after the one found before, or the first one of the claim after that one's; false when the id is
+// not there, or stands twice, and has to be looked for.
+func (r *leaseReader) next(d *delivered, t format.Tenant, g *ackKey, id string) (format.Offset, bool) {
+	if !r.looked || r.id != g.lease {
+		d.mu.Lock()
+		*r = leaseReader{id: g.lease, looked: true, of: d.mu.leases[g.lease]}
+		d.mu.Unlock()
+	}
+	if r.of == nil || r.of.tenant != t || !r.seek(g.partition) {
+		return 0, false
+	}
+	c := &r.of.claims[r.claim]
+	if c.repeats || r.at >= len(c.ids) || c.ids[r.at] != hashDelivered(id) {
+		return 0, false
+	}
+	r.at++
+	return c.offset(r.at - 1), true
+}
+
+// seek goes to the claim of a partition, which is most often the same or the next one.
+func (r *leaseReader) seek(pid format.PartitionID) bool {
+	claims := r.of.claims
+	for i := r.claim; i < len(claims) && i < r.claim+2; i++ {
+		if claims[i].partition == pid {
+			if i != r.claim {
+				r.claim, r.at = i, 0
+			}
+			return true
+		}
+	}
+	for i := range claims {
+		if claims[i].partition == pid {
+			r.claim, r.at = i, 0
+			return true
+		}
+	}
+	return false
+}
+
 // find looks an id up in what the lease handed out for a partition. An id that stands there more than
 // once resolves to the lowest offset that is open (at or above the cursor) and not yet named by this
 // call, else to the lowest; open is asked only then.
@@ -105,8 +156,7 @@ func (c *deliveredClaim) find(h xxh3.Uint128, open func(format.Offset) bool) (fo
 	if first < 0 {
 		return 0, false
 	}
-	again := slices.Index(c.ids[first+1:], h)
-	if again < 0 {
+	if !c.repeats {
 		return c.offset(first), true
 	}
 	for k := first; k < len(c.ids); k++ {
@@ -115,6 +165,29 @@ func (c *deliveredClaim) find(h xxh3.Uint128, open func(format.Offset) bool) (fo
 		}
 	}
 	return c.offset(first), true
+}
+
+// judgeRepeats notes whether some id stands more than once. The ids are hashes, so that a table of them needs none.
+func (c *deliveredClaim) judgeRepeats() {
+	n := len(c.ids)
+	if n <= 16 {
+		for i := 1; i < n && !c.repeats; i++ {
+			c.repeats = slices.Contains(c.ids[:i], c.ids[i])
+		}
+		return
+	}
+	mask := uint64(1)<<bits.Len(uint(2*n)) - 1
+	table := make([]int32, mask+1)
+	for i, id := range c.ids {
+		at := id.Lo & mask
+		for ; table[at] != 0; at = (at + 1) & mask {
+			if c.ids[table[at]-1] == id {
+				c.repeats = true
+				return
+			}
+		}
+		table[at] = int32(i + 1)
+	}
 }
 
 func (c *deliveredClaim) offset(k int) format.Offset {

@@ -61,8 +61,18 @@ func (n *Node) deliverableFrom(part *partView, start format.Offset, w format.Wal
 // resolveAck turns the id an ack names into an offset: a message id by arithmetic; an id this node
 // handed out from its table; else by a bounded scan of the leased range, or of what lies around the
 // cursor (engine design section 7).
-func (n *Node) resolveAck(c Caller, g *ackGroup, id string) (format.Offset, *Error) {
-	used := func(o format.Offset) bool { return g.named[o] }
+//
+// used says that the call named an offset before: an id that stands twice means the next one then.
+func (n *Node) resolveAck(c Caller, g *ackKey, id string, leases *leaseReader, used func(format.Offset) bool) (format.Offset, *Error) {
+	o, found := leases.next(n.delivered, c.Tenant, g, id)
+	if found {
+		return o, nil
+	}
+	return n.resolveSlow(c, g, id, used)
+}
+
+// resolveSlow is resolveAck for an ack that does not follow the one before in what its lease handed out.
+func (n *Node) resolveSlow(c Caller, g *ackKey, id string, used func(format.Offset) bool) (format.Offset, *Error) {
 	open := func(o format.Offset) bool { return !used(o) && o >= n.cursorAt(c, g) }
 	if o, ok := n.delivered.find(c.Tenant, g.lease, g.partition, id, open); ok {
 		return o, nil
@@ -116,7 +126,7 @@ func (n *Node) resolveAck(c Caller, g *ackGroup, id string) (format.Offset, *Err
 }
 
 // cursorAt is the next offset to deliver of an ack's group, 0 when it has no cursor.
-func (n *Node) cursorAt(c Caller, g *ackGroup) format.Offset {
+func (n *Node) cursorAt(c Caller, g *ackKey) format.Offset {
 	part, ok := n.partByID(c.Tenant, g.partition)
 	if !ok {
 		return 0

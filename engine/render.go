@@ -15,6 +15,7 @@ type frameReader struct {
 	n       *Node
 	msg     format.FrameMessage
 	headers format.Header
+	rec     Record // handed to a callback, valid until it returns
 	found   []rows.Row
 	scratch []byte
 	room    []byte // what is left of the memory that frames are read into
@@ -56,7 +57,6 @@ func (f *frameReader) walk(r *rows.Row, from, to format.Offset, fn func(rec *Rec
 			r.Partition, r.Base, r.Segment, r.Pos, err)
 	}
 	offset := r.Base
-	var rec Record
 	for i := uint32(0); it.Next(&f.msg); i++ {
 		if r.IsRefused(i) {
 			continue
@@ -65,8 +65,8 @@ func (f *frameReader) walk(r *rows.Row, from, to format.Offset, fn func(rec *Rec
 			return nil
 		}
 		if offset >= from {
-			f.record(&rec, r, format.Place{Index: index, Ordinal: head.FirstOrdinal + format.Ordinal(i)}, offset)
-			if !fn(&rec) {
+			f.record(&f.rec, r, format.Place{Index: index, Ordinal: head.FirstOrdinal + format.Ordinal(i)}, offset)
+			if !fn(&f.rec) {
 				return nil
 			}
 		}
