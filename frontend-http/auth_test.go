@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"queen/engine/auth"
+	"queen/frontend-http/wire"
 )
 
 // guard knows callers by their secret, and refuses everybody else for a reason.
@@ -207,4 +208,27 @@ func TestTenantHeaderOfProxies(t *testing.T) {
 	far.get("/api/v1/resources/queues", header).is(403)
 	far.get("/api/v1/resources/queues").is(200)
 	far.get("/api/v1/resources/queues", "x-queen-tenant: me").is(400)
+}
+
+// TestStrangersSendLittle: the body of a caller who is not known is not even read, and it is told why; one who is known
+// sends as much as ever, and so does anybody where nobody is asked.
+func TestStrangersSendLittle(t *testing.T) {
+	n := startWith(t, Options{Auth: byRole(), Server: wire.ServerOptions{BodyLimit: 1 << 20}, SkipPaths: []string{"/api/v1/fetch"}})
+	large := `{"items":[{"queue":"q","payload":"` + strings.Repeat("x", 2*strangerBody) + `"}]}`
+	n.post("/api/v1/push", large, "Authorization: read-write").is(201)
+	n.post("/api/v1/push", large).is(401).equal(`{"error":"Authentication required"}`)
+	n.post("/api/v1/push", large, "Authorization: wrong").is(401).equal(`{"error":"Invalid token signature"}`)
+	n.post("/api/v1/push", `{"items":[{"queue":"q","payload":1}]}`).is(401)
+	n.post("/api/v1/fetch?x=1", `{"entries":[{"queue":"q","partition":"`+strings.Repeat("x", 2*strangerBody)+`","offset":0}]}`).is(200)
+	a := n.post("/api/v1/push", strings.Repeat("x", 1<<20+1), "Authorization: read-write")
+	require.Equal(t, 413, a.status)
+	require.Equal(t, "Payload Too Large", a.body)
+
+	// Nothing of the announced body is sent: the answer comes by the header alone.
+	c := n.dial()
+	c.send("POST /api/v1/push HTTP/1.1\r\nHost: q\r\nContent-Length: 1000000\r\n\r\n")
+	c.receive().is(401)
+	chunked := n.dial()
+	chunked.send("POST /api/v1/push HTTP/1.1\r\nHost: q\r\nTransfer-Encoding: chunked\r\n\r\n20000\r\n" + strings.Repeat("x", 0x20000))
+	chunked.receive().is(401)
 }

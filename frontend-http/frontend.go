@@ -31,7 +31,8 @@ type Options struct {
 	Version, Commit string
 	// Logger receives faults of ours, never anything per message. Default: none.
 	Logger *slog.Logger
-	// Auth says who calls. Default: nobody is asked and everybody may do everything.
+	// Auth says who calls. It also limits the bodies of callers it does not know, in place of Server's hooks. Default:
+	// nobody is asked and everybody may do everything.
 	Auth auth.Authenticator
 	// SkipPaths are not asked for a credential although Auth is set: exact paths, and prefixes, which end in a slash and
 	// are longer than one. Only the metrics need an entry, the other public routes are open anyway. Default: none.
@@ -122,6 +123,9 @@ func New(o Options) (*Frontend, error) {
 	}
 	f.openAPI = doc
 	f.metrics = newMetrics(f, routes)
+	if o.Auth != nil {
+		o.Server.BodyLimitOf, o.Server.BodyRefused = f.bodyLimit, f.bodyRefused
+	}
 	f.server = wire.NewServer(o.Listener, o.Server)
 	f.register(routes)
 	return f, nil

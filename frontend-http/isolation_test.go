@@ -114,7 +114,8 @@ var attacks = []struct{ method, target, body string }{
 	{"POST", "/api/v1/traces", `{"transactionId":"t0","partitionId":"%P","data":"x","traceNames":["k"]}`},
 	{"POST", "/streams/v1/state/get", `{"query_id":"%Q","partition_id":"%P","keys":[]}`},
 	{"POST", "/streams/v1/cycle", `{"query_id":"%Q","partition_id":"%P","state_ops":[{"type":"upsert","key":"s","value":0}]}`},
-	{"POST", "/streams/v1/cycle", `{"query_id":"%Q","partition_id":"%P","consumer_group":"g","ack":{"transactionId":"t2","leaseId":"%L","status":"completed","count":1}}`},
+	{"POST", "/streams/v1/cycle", `{"query_id":"%Q","partition_id":"%P","consumer_group":"g",` +
+		`"ack":{"transactionId":"t2","leaseId":"%L","status":"completed","count":1}}`},
 	{"POST", "/streams/v1/queries", `{"name":"k","source_queue":"q","config_hash":"other","reset":true}`},
 	{"POST", "/api/v1/transaction", `{"operations":[{"type":"ack","transactionId":"t2","partitionId":"%P","leaseId":"%L","consumerGroup":"g"},` +
 		`{"type":"push","queue":"q","partition":"p","payload":0}],"requiredLeases":["%L"]}`},

@@ -39,7 +39,7 @@ func (s *Server) refuseBody(ctx *fasthttp.RequestCtx) {
 	if s.bodies.release(&ctx.Request.Header) {
 		ctx.Response.Header.Set(fasthttp.HeaderRetryAfter, "1")
 		answer(ctx, fasthttp.StatusTooManyRequests, "overloaded", "Too many request bodies in memory")
-	} else {
+	} else if s.opts.BodyRefused == nil || !s.opts.BodyRefused(ctx) {
 		ctx.SetContentType("text/plain; charset=utf-8")
 		ctx.SetStatusCode(fasthttp.StatusRequestEntityTooLarge)
 		ctx.SetBodyString("Payload Too Large")

@@ -18,6 +18,9 @@ type ServerOptions struct {
 	// BodyLimitOf gives a route its own limit, from the request's header alone; 0 means BodyLimit. It must be quick and
 	// must not keep the header. Default: none.
 	BodyLimitOf func(*fasthttp.RequestHeader) int
+	// BodyRefused answers a request whose body is larger than its limit in place of 413; false leaves it to 413. The
+	// header is complete, the body is not there. Default: none.
+	BodyRefused func(*fasthttp.RequestCtx) (answered bool)
 	// BodyMemory bounds the bodies of all requests together, in bytes; a request that does not fit is answered 429
 	// "overloaded". At least BodyLimit. Default 8 x BodyLimit.
 	BodyMemory int

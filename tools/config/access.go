@@ -13,11 +13,19 @@ import (
 // Authenticates tells whether callers must show who they are.
 func (c *Config) Authenticates() bool { return c.JWTEnabled || c.AuthKeys != "" }
 
+// listener is the address of a frontend.
+type listener struct{ name, addr string }
+
+// listeners has a row for every frontend that listens: one switch, --insecure, is for all of them.
+func (c *Config) listeners() []listener { return []listener{{"http", c.HTTP}} }
+
 // validateAccess finds what would let strangers in, and what would keep everybody out.
 func (c *Config) validateAccess() (errs []error) {
-	if !c.Insecure && !c.Authenticates() && slices.Contains(c.Frontends, "http") && !loopback(c.HTTP) {
-		errs = append(errs, fmt.Errorf("http: %s can be reached from other machines and nothing authenticates the callers: "+
-			"use 127.0.0.1, ask them for tokens or keys (jwt.enabled, auth.keys), or allow it with --insecure", c.HTTP))
+	for _, l := range c.listeners() {
+		if !c.Insecure && !c.Authenticates() && slices.Contains(c.Frontends, l.name) && !loopback(l.addr) {
+			errs = append(errs, fmt.Errorf("%s: %s can be reached from other machines and nothing authenticates the callers: "+
+				"use 127.0.0.1, ask them for tokens or keys (jwt.enabled, auth.keys), or allow it with --insecure", l.name, l.addr))
+		}
 	}
 	if c.JWTEnabled && c.JWTSecret == "" && c.JWTSecretFile == "" && c.JWTPublicKey == "" && c.JWTKeySet == "" {
 		errs = append(errs, errors.New("jwt.enabled: nothing can verify a token: give jwt.secret, jwt.secret.file, "+

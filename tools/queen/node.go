@@ -68,8 +68,9 @@ func startNode(c *config.Config, log *slog.Logger) (*node, error) {
 	o := frontendhttp.Options{
 		Listener: listener, Server: wire.ServerOptions{BodyLimit: int(c.HTTPMaxBody)}, Clock: ticks, Logger: log,
 		Version: version, Commit: thisBuild().Commit, LabeledQueues: c.MetricsMaxQueues,
-		Quotas: n.plans.quotas, ManyTenants: c.TenancyHeader || c.JWTTenantClaim != "" || c.AuthKeys != "", SkipPaths: c.JWTSkipPaths, Tenancy: c.TenancyHeader, TrustedProxies: c.TrustedProxies,
-		Starting: func() (string, float64) { return "opening the data directory", 0 },
+		SkipPaths: c.JWTSkipPaths, Tenancy: c.TenancyHeader, TrustedProxies: c.TrustedProxies, Quotas: n.plans.quotas,
+		ManyTenants: c.TenancyHeader || c.JWTTenantClaim != "" || c.AuthKeys != "",
+		Starting:    func() (string, float64) { return "opening the data directory", 0 },
 	}
 	if n.auth != nil {
 		o.Auth = n.auth
