@@ -183,6 +183,9 @@ func (c chunkRows) Row(i int, r *format.IDRow) {
 	*r = idRow(&id)
 }
 
+// Touch implements idruns.Rows.
+func (c chunkRows) Touch(i int) uint64 { return c.chunk.Touch(i) }
+
 func idRow(id *slab.ID) format.IDRow {
 	return format.IDRow{
 		Partition: format.PartitionID(id.PID), Hash: id.Hash, Offset: format.Offset(id.Offset), W: format.Wall(id.W),
@@ -226,7 +229,7 @@ type idEvidence struct {
 	found []idruns.Original
 }
 
-// attach looks the ids of a frame up in the runs and puts into the command what they know.
+// attach looks the ids of one frame up in the runs and puts into the command what they know.
 func (e *idEvidence) attach(n *Node, a *format.Append) {
 	if !e.known {
 		e.begin(n)
@@ -253,10 +256,8 @@ func (e *idEvidence) attach(n *Node, a *format.Append) {
 		e.keys = append(e.keys, idruns.Key{Partition: pid, Hash: format.IDHash(a.Hashes[at:])})
 	}
 	e.found = slices.Grow(e.found[:0], len(e.keys))[:len(e.keys)]
-	n.counters.runProbes.Add(uint64(len(e.keys)))
-	if err := n.ids.set.ProbeBatch(e.keys, e.clear, e.found); err != nil {
-		n.event("id runs", err)
-		a.ClearTo, e.err = 0, &Error{Code: CodeCorrupt, Message: "what is known of older ids can not be read", Cause: err}
+	if !e.lookUp(n) {
+		a.ClearTo = 0
 		return
 	}
 	a.Originals = appendOriginals(a.Originals[:0], a, e.found)
@@ -351,8 +352,11 @@ func (r *restorer) firstLost(damaged []error) uint64 {
 			first = d.First
 		}
 	}
-	if r.logBegins() == 1 && first == 1 || first > 1 && r.markOf(first-1).Number != 0 {
+	switch {
+	case first > 1 && r.markOf(first-1).Number != 0:
 		return first
+	case first > 0 && r.logBegins() == 1:
+		return 1 // where a chunk in between begins is not known, where the first does is
 	}
 	return 0
 }

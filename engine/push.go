@@ -23,9 +23,11 @@ type pushEncoder struct {
 	msgs   []format.FrameMessage
 	frame  []byte
 	hashes []byte
+	named  []int // numbers in ids of the hashes
 	bitmap []byte
 	heads  []byte
 
+	ids      pushIDs
 	evidence idEvidence
 	// The queue looked at last, and what its frames are sealed with (nil is nothing).
 	lookedAt string
@@ -57,6 +59,7 @@ func (p *pushEncoder) add(op int, a *Append) *Error {
 		}
 		p.lookedAt, p.ring = a.Queue, ring
 	}
+	p.lookAhead(op)
 	var firsts map[string]int // number of the first message with an id, when the push is cut
 	for from := 0; from < len(a.Messages); {
 		to, bytes := from, 0
@@ -76,12 +79,15 @@ func (p *pushEncoder) add(op int, a *Append) *Error {
 }
 
 func (p *pushEncoder) addFrame(op int, a *Append, from, to int, firsts map[string]int) *Error {
-	p.msgs, p.hashes, p.heads = p.msgs[:0], p.hashes[:0], p.heads[:0]
-	ids := 0
+	p.msgs, p.hashes, p.heads, p.named = p.msgs[:0], p.hashes[:0], p.heads[:0], p.named[:0]
 	f := pushFrame{op: op, from: from, to: to, command: -1}
 	for i := from; i < to; i++ {
 		m := &a.Messages[i]
-		if firsts != nil && m.TransactionID != "" {
+		id := -1
+		if m.TransactionID != "" {
+			id = p.ids.take()
+		}
+		if firsts != nil && id >= 0 {
 			first, again := firsts[m.TransactionID]
 			if again && first < from {
 				f.left = append(f.left, leftOut{at: i, of: first})
@@ -91,13 +97,11 @@ func (p *pushEncoder) addFrame(op int, a *Append, from, to int, firsts map[strin
 				firsts[m.TransactionID] = i
 			}
 		}
-		if p.addMessage(m); m.TransactionID != "" {
-			ids++
-		}
+		p.addMessage(m, id)
 	}
 	if len(p.msgs) > 0 {
 		f.command = p.sub.buf.Count
-		if err := p.addCommand(a, ids); err != nil {
+		if err := p.addCommand(a); err != nil {
 			return err
 		}
 	}
@@ -105,10 +109,10 @@ func (p *pushEncoder) addFrame(op int, a *Append, from, to int, firsts map[strin
 	return nil
 }
 
-// addMessage takes a message into the frame that is forming.
-func (p *pushEncoder) addMessage(m *Message) {
+// addMessage takes a message into the frame that is forming; id is the number of its id, -1 for none.
+func (p *pushEncoder) addMessage(m *Message, id int) {
 	fm := format.FrameMessage{
-		TransactionID: viewBytes(m.TransactionID), HasID: m.TransactionID != "", TraceID: m.TraceID,
+		TransactionID: viewBytes(m.TransactionID), HasID: id >= 0, TraceID: m.TraceID,
 		ProducerSub: viewBytes(p.caller.Subject), ContentType: viewBytes(m.ContentType), Payload: m.Payload,
 	}
 	if len(m.Headers) > 0 {
@@ -116,15 +120,14 @@ func (p *pushEncoder) addMessage(m *Message) {
 		p.heads = format.AppendHeaders(p.heads, formatHeaders(m.Headers))
 		fm.Headers = p.heads[start:len(p.heads):len(p.heads)]
 	}
-	if fm.HasID {
-		h := format.HashID(p.n.identity.hashKey, fm.TransactionID)
-		p.hashes = append(p.hashes, h[:]...)
+	if id >= 0 {
+		p.hashes, p.named = append(p.hashes, p.ids.hashes[id][:]...), append(p.named, id)
 	}
 	p.msgs = append(p.msgs, fm)
 }
 
-// addCommand encodes the frame of the messages taken in, of which ids have one.
-func (p *pushEncoder) addCommand(a *Append, ids int) (err *Error) {
+// addCommand encodes the frame of the messages taken in.
+func (p *pushEncoder) addCommand(a *Append) (err *Error) {
 	p.frame = format.EncodeFrame(p.frame[:0], p.msgs, format.FrameOptions{Compress: true})
 	owner := seal.Owner{Tenant: p.caller.Tenant, Queue: viewBytes(a.Queue), Partition: viewBytes(a.Partition)}
 	if p.frame, err = p.n.seal(p.ring, p.frame, owner); err != nil {
@@ -135,17 +138,17 @@ func (p *pushEncoder) addCommand(a *Append, ids int) (err *Error) {
 		Frame: format.FrameNative, Count: uint32(len(p.msgs)), Hashes: p.hashes,
 	}
 	switch {
-	case ids == 0:
+	case len(p.named) == 0:
 		cmd.IDs = format.IDsNone
-	case ids == len(p.msgs):
+	case len(p.named) == len(p.msgs):
 		cmd.IDs = format.IDsAll
 	default:
 		cmd.IDs = format.IDsSome
 		p.bitmap = idBitmap(p.bitmap[:0], p.msgs)
 		cmd.Bitmap = p.bitmap
 	}
-	if ids > 0 {
-		p.evidence.attach(p.n, &cmd)
+	if len(p.named) > 0 {
+		p.ids.attach(&p.evidence, &cmd, p.named)
 	}
 	p.sub.buf.AddAppend(&cmd, p.frame)
 	p.sub.addQueue(p.caller.Tenant, a.Queue)

@@ -142,7 +142,7 @@ func (s *Set) write(first, last uint64, chunks pending) (*run, error) {
 	var rows [64]format.IDRow
 	for len(refs) > 0 {
 		n := min(len(rows), len(refs))
-		chunks.gather(rows[:], refs[:n])
+		w.touched += chunks.gather(rows[:], refs[:n])
 		for i := range n {
 			if err := w.next(refs[i].spread, &rows[i]); err != nil {
 				return nil, w.abort(err)
@@ -164,6 +164,8 @@ type idWriter struct {
 	held   format.IDRow // the newest row, not written yet
 	spread uint64       // its
 	any    bool
+
+	touched uint64 // so that reads ahead are not optimised away
 }
 
 func (s *Set) create(first, last uint64, layout format.IDLayout, rows uint64) (*idWriter, error) {

@@ -40,6 +40,13 @@ type probing struct {
 	spreads []uint64
 	at      []int32 // in the caller's slice
 	hits    []bool
+	places  []place
+}
+
+// place is where in a sieve a print is looked for.
+type place struct {
+	from, to uint32
+	print    uint16
 }
 
 var probings = sync.Pool{New: func() any { return new(probing) }}
@@ -99,11 +106,18 @@ func (p *probing) pass(r *run, keys []Key, originals []Original) error {
 	return nil
 }
 
-// sift marks the keys that the run may hold and reports whether there are any. It is a loop of its own, without
-// branches on what was read, so that the memory accesses of several keys overlap.
+// sift marks the keys that the run may hold and reports whether there are any. Each key costs two cache misses one
+// after the other; in two loops without branches on what was read those of different keys wait together.
 func (p *probing) sift(f *sieve) (any bool) {
+	p.places = slices.Grow(p.places[:0], len(p.spreads))[:len(p.spreads)]
 	for i, spread := range p.spreads {
-		hit := f.has(spread)
+		at, print := f.bucket(spread)
+		from, to := f.printsOf(at)
+		p.places[i] = place{from, to, print}
+	}
+	for i := range p.places {
+		w := &p.places[i]
+		hit := f.among(w.print, w.from, w.to)
 		p.hits[i] = hit
 		any = any || hit
 	}

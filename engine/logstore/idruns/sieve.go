@@ -31,13 +31,16 @@ func (s *sieve) bucket(spread uint64) (at uint64, print uint16) {
 	return at, uint16(low >> 48)
 }
 
-// has reports whether the spread may be one of the sieve's.
-func (s *sieve) has(spread uint64) bool {
-	at, print := s.bucket(spread)
-	from := int(s.groups[at/sieveGroup]) + int(s.starts[at])
-	to := int(s.groups[(at+1)/sieveGroup]) + int(s.starts[at+1])
-	// Four prints at a time; a word of the sum is 0 where one is equal. Prints of the next bucket may be among the
-	// last four.
+// printsOf is where the prints of a bucket are.
+func (s *sieve) printsOf(at uint64) (from, to uint32) {
+	from = s.groups[at/sieveGroup] + uint32(s.starts[at])
+	to = s.groups[(at+1)/sieveGroup] + uint32(s.starts[at+1])
+	return from, to
+}
+
+// among reports whether a print is one of those in [from, to).
+func (s *sieve) among(print uint16, from, to uint32) bool {
+	// Four at a time: a word of x is 0 where one is equal. Prints of the next bucket may be among the last four.
 	want := uint64(print) * 0x0001000100010001
 	hit := uint64(0)
 	for ; from < to; from += 4 {
@@ -45,6 +48,13 @@ func (s *sieve) has(spread uint64) bool {
 		hit |= (x - 0x0001000100010001) &^ x & 0x8000800080008000
 	}
 	return hit != 0
+}
+
+// has reports whether the spread may be one of the sieve's.
+func (s *sieve) has(spread uint64) bool {
+	at, print := s.bucket(spread)
+	from, to := s.printsOf(at)
+	return s.among(print, from, to)
 }
 
 func (s *sieve) bytes() int64 {

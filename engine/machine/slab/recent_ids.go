@@ -283,6 +283,12 @@ func (c *IDChunk) Newest() int64 {
 // Row returns row i, in the order of adding.
 func (c *IDChunk) Row(i int) ID { return c.id(i) }
 
+// Touch brings row i into the processor's cache; what it returns means nothing.
+func (c *IDChunk) Touch(i int) uint64 {
+	row := c.row(i)
+	return row.pid ^ uint64(row.ordinal)
+}
+
 // Each gives every row to emit in the order of adding, which is that of (Index, Ordinal). An error ends the walk and is
 // returned.
 func (c *IDChunk) Each(emit func(id ID) error) error {
