@@ -36,7 +36,8 @@ type Config struct {
 
 	// SegmentBytes is the size of a log segment; default 256 MiB, at least 1 MiB. Persisted per file.
 	SegmentBytes int64
-	// PoolReady is how many zeroed segment files are kept ready; default 4.
+	// PoolReady is how many zeroed segment files are kept ready by a node that writes fast, or whose disk is
+	// above DiskLow; default 4. Others keep one.
 	PoolReady int
 	// TailBytes bounds the recent entries kept in memory for readers; default 256 MiB.
 	TailBytes int64

@@ -219,6 +219,9 @@ func (h *house) diskGate() {
 		return
 	}
 	used := int(100 * (space.Total - space.Available) / space.Total)
+	if used >= n.cfg.DiskLow {
+		n.seq.Log().FillPool() // acks and deletes go on from it when the disk is full
+	}
 	switch {
 	case used >= n.cfg.DiskHigh && n.full.CompareAndSwap(false, true):
 		n.cfg.Log.Error("disk above its high mark: pushes are refused", "used_percent", used)

@@ -147,6 +147,7 @@ func (l *loader) beginSegment() error {
 	s, w := l.s, l.s.writer
 	if l.tail != nil {
 		w.seg, w.file = l.tail, l.tail.file
+		w.rate.used, w.rate.at = l.tail.used, s.opts.Clock.Mono()
 		return nil
 	}
 	next := uint32(1)

@@ -31,7 +31,8 @@ type Options struct {
 	// the others have theirs before it gets more. Default the smaller of 1 MiB and half an extent.
 	SaverBytes int
 	// PoolReady is how many segment files are kept written and ready; default 4. PoolReserve more are kept
-	// for appends after PoolLow; default 2.
+	// for appends after PoolLow; default 2. A node that fills a segment in no less than a minute keeps one
+	// file until it writes faster, or FillPool is called.
 	PoolReady, PoolReserve int
 	// TailBytes bounds the recent extents kept in memory for readers; default 256 MiB, below 0 keeps none.
 	TailBytes int64

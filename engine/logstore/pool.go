@@ -48,6 +48,8 @@ type pool struct {
 		next   uint32     // number of the next new file
 		low    bool
 		err    error // why the last attempt to make a file failed; nil after a success
+		target int   // how many files are kept now: want while the node writes much, else idleReady
+		taken  int64 // mono reading when a file was taken last
 		closed bool
 	}
 	stop chan struct{} // ends the filler's pause
@@ -68,7 +70,29 @@ func newPool(o Options) *pool {
 	}
 	p.mu.wake = sync.NewCond(&p.mu)
 	p.mu.next = 1
+	if p.mu.target = min(idleReady, p.want); p.inline {
+		p.mu.target = p.want
+	}
 	return p
+}
+
+// A node that writes little keeps one file ready, which it takes long after the next one is made. One that
+// fills a segment in less than busySegment keeps them all; it is told apart while the segment fills
+// (writer.noteRate), long before the second file is wanted, and falls back when a segment lasted idleSegment.
+const (
+	idleReady   = 1
+	busySegment = time.Minute
+	idleSegment = 10 * time.Minute
+)
+
+// grow has the pool keep all its files, reserve included.
+func (p *pool) grow() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.mu.target < p.want {
+		p.mu.target = p.want
+		p.mu.wake.Broadcast()
+	}
 }
 
 // adopt takes over the files a previous run left. Half-made ones and those of another size are removed.
@@ -124,7 +148,7 @@ func (p *pool) fill() {
 	defer close(p.done)
 	for {
 		p.mu.Lock()
-		for len(p.mu.ready) >= p.want && !p.mu.closed {
+		for len(p.mu.ready) >= p.mu.target && !p.mu.closed {
 			p.mu.wake.Wait()
 		}
 		closed := p.mu.closed
@@ -285,6 +309,11 @@ func (p *pool) takeReady() (string, error) {
 	}
 	name := p.mu.ready[0]
 	p.mu.ready = p.mu.ready[1:]
+	now := p.clock.Mono()
+	if !p.inline && now-p.mu.taken > idleSegment.Microseconds() {
+		p.mu.target = min(idleReady, p.want)
+	}
+	p.mu.taken = now
 	p.mu.wake.Broadcast()
 	return name, nil
 }
@@ -298,7 +327,7 @@ func (p *pool) recycle(name string) error {
 		return err
 	}
 	p.mu.Lock()
-	fits := info.Size == p.size && len(p.mu.ready) < p.want
+	fits := info.Size == p.size && len(p.mu.ready) < p.mu.target
 	ready := poolName(p.mu.next)
 	if fits {
 		p.mu.next++

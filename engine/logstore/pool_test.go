@@ -84,6 +84,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	s := mustOpen(t, o)
 	defer s.Close()
+	s.FillPool()
 	s.pool.mu.Lock()
 	for len(s.pool.mu.ready) < s.pool.want {
 		s.pool.mu.wake.Wait()
@@ -143,6 +144,62 @@ func TestFullDisk(t *testing.T) {
 	ticking.Wait()
 	if s.PoolLow() {
 		t.Fatal("still low")
+	}
+}
+
+// waitReady waits until the pool has so many files, and no more are made.
+func (p *pool) waitReady(n int) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for len(p.mu.ready) < n {
+		p.mu.wake.Wait()
+	}
+	return len(p.mu.ready) == n && p.mu.target <= n
+}
+
+// TestPoolGrowsWithUse: a node that writes little keeps one file besides the one it writes, one that fills
+// segments fast keeps all it may, before it has used the first one up, and falls back when it is slow again.
+func TestPoolGrowsWithUse(t *testing.T) {
+	mem := vfs.NewMem()
+	fake := clock.NewFake(0)
+	o := testOptions(mem)
+	o.SegmentBytes, o.PoolReady, o.PoolReserve, o.inline, o.Clock, o.TailBytes = 64<<10, 3, 2, false, fake, -1
+	s := mustOpen(t, o)
+	defer s.Close()
+	index := format.Index(0)
+	fill := func(pause time.Duration, until func() bool) {
+		for !until() {
+			index++
+			v := &Save{Group: 1, Replica: 1, Entries: []Entry{entry(index, 1, encoded(1, 2000, 1))}, Floor: index - 1}
+			if err := s.Append(v); err != nil {
+				t.Fatal(err)
+			}
+			fake.Advance(pause)
+		}
+	}
+	segments := func(n int) func() bool { return func() bool { return len(s.Segments()) == n } }
+	if !s.pool.waitReady(1) {
+		t.Fatal("not one file at birth")
+	}
+	const slow = 2 * time.Minute // for each of the dozen extents of a segment
+	fill(slow, segments(3))
+	if !s.pool.waitReady(1) {
+		t.Fatal("more than one file at a low rate")
+	}
+	fill(time.Second, func() bool { return s.Segments()[2].Used > 30<<10 })
+	if !s.pool.waitReady(5) || len(s.Segments()) > 3 {
+		t.Fatal("not all files at a high rate, or not in time")
+	}
+	fill(slow, segments(8))
+	if err := s.Reclaim(s.Segments()[0].Segment); err != nil {
+		t.Fatal(err)
+	}
+	if !s.pool.waitReady(1) {
+		t.Fatal("more than one file at a low rate again")
+	}
+	s.FillPool()
+	if !s.pool.waitReady(5) {
+		t.Fatal("not all files when asked for")
 	}
 }
 
@@ -289,6 +346,7 @@ func TestCloseWhileAppendWaitsForSpace(t *testing.T) {
 	o.SegmentBytes, o.PoolReady, o.PoolReserve, o.inline = 64<<10, 1, 1, false
 	o.Fatal = func(err error) { t.Errorf("fatal: %v", err) }
 	s := mustOpen(t, o)
+	s.FillPool()
 	s.pool.mu.Lock()
 	for len(s.pool.mu.ready) < s.pool.want {
 		s.pool.mu.wake.Wait()

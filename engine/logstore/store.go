@@ -194,6 +194,10 @@ func (s *Store) segment(seq uint32) *segment {
 // refuses what adds data and goes on with the rest, which the reserve is for.
 func (s *Store) PoolLow() bool { return s.pool.isLow() }
 
+// FillPool has all segment files made that Options ask for, reserve included, though the node writes little:
+// space is getting scarce, and they are what the log goes on with when it has run out.
+func (s *Store) FillPool() { s.pool.grow() }
+
 // MarkClosed says that a sealed segment is index-closed: every entry in it is applied or superseded and
 // found by other means. The resident index forgets what raft does not need.
 func (s *Store) MarkClosed(seq uint32) error {

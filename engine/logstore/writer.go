@@ -50,6 +50,7 @@ type writer struct {
 	begun  int64                   // sum of rest over the active savers
 
 	rollPending bool
+	rate        struct{ used, at int64 } // of the segment, when noteRate looked last
 	beacon      beaconWriter
 	fatal       error // to be reported by the goroutine
 }
@@ -177,7 +178,21 @@ func (w *writer) step() error {
 			w.answer(v, nil)
 		}
 	}
+	w.noteRate()
 	return w.beaconDue()
+}
+
+// noteRate tells the pool when the segment fills fast, looking at each eighth of it.
+func (w *writer) noteRate() {
+	eighth := w.seg.size() / 8
+	if w.seg.used-w.rate.used < eighth {
+		return
+	}
+	now := w.s.opts.Clock.Mono()
+	if now-w.rate.at < busySegment.Microseconds()*(w.seg.used-w.rate.used)/w.seg.size() {
+		w.s.pool.grow()
+	}
+	w.rate.used, w.rate.at = w.seg.used, now
 }
 
 // writeExtent encodes the plan, writes it behind the last extent, and shows it to readers. It is durable
@@ -288,6 +303,7 @@ func (w *writer) begin(id format.SegmentID) error {
 	}
 	g.file, g.pins = f, 1 // the writer's
 	w.seg, w.file = g, f
+	w.rate.used, w.rate.at = g.used, w.s.opts.Clock.Mono()
 	w.s.mu.Lock()
 	defer w.s.mu.Unlock()
 	w.s.segments = append(w.s.segments, g)
