@@ -302,3 +302,30 @@ func TestEncryptionOutlivesACrash(t *testing.T) {
 		require.Less(t, cut, int64(200))
 	}
 }
+
+// TestSealedFramesMove: frames of encrypted queues read as before once they were relocated, and after a
+// restart.
+func TestSealedFramesMove(t *testing.T) {
+	m := newMixed(t, 5)
+	ring := ringOf(t, 1, 2)
+	m.config = func(c *engine.Config) { c.Keyring = func() *seal.Ring { return ring } }
+	m.open()
+	m.declare()
+	for queue := range retentions {
+		_, err := m.node.Catalog().Configure(t.Context(), someone, engine.ConfigureRequest{Queue: queue,
+			Patch: format.QueueOptions{Set: format.OptEncryptionEnabled, EncryptionEnabled: true}})
+		require.NoError(t, err)
+	}
+	for range 4 {
+		m.fill(4 * time.Second)
+	}
+	before := m.shoot()
+	m.works(12)
+	_, bulk, oldest := m.diskOf()
+	require.True(t, bulk > 0 && oldest >= 4, "nothing moved")
+	m.same("moved", before)
+	m.close()
+	m.open()
+	m.same("reopened", before)
+	m.close()
+}
