@@ -105,7 +105,7 @@ func asEngineError(err error) *engine.Error {
 // fail answers an error in the shape of the route's family.
 func (c *call) fail(err error) {
 	c.ctx.Response.ResetBody()
-	if c.failKeyed(err) {
+	if c.failKeyed(err) || c.failEphemeral(err) {
 		return
 	}
 	var r *refusal

@@ -58,7 +58,11 @@ var metricTable = []metricFamily{
 	{"queen_queue_pop_lag_milliseconds", "Age of the oldest message of a delivery, over the last minute.",
 		[]string{"stat"}, gauge},
 	{"queen_raft_storage_full", "Same as queen_storage_full.", nil, gauge},
-	{"queen_ephemeral_bytes", "Bytes of ephemeral queues: none, they are not built in this version.", nil, gauge},
+	{"queen_ephemeral_bytes", "Memory that ephemeral queues take.", nil, gauge},
+	{"queen_ephemeral_queues", "Ephemeral queues in memory.", nil, gauge},
+	{"queen_ephemeral_parked", "Pops that wait on ephemeral queues.", nil, gauge},
+	{"queen_ephemeral_messages_total", "Messages of ephemeral queues, by what happened.", []string{"what"}, counter},
+	{"queen_ephemeral_dropped_total", "Ephemeral messages that nobody consumed, by cause.", []string{"cause"}, counter},
 	{"queen_locks_ops_total", "Lock operations: none, locks are not built in this version.", nil, counter},
 }
 
@@ -115,7 +119,6 @@ func (e *engineCollector) Collect(ch chan<- prometheus.Metric) {
 	s.value("queen_uptime_seconds", uptime)
 	s.value("queen_process_resident_memory_bytes", float64(residentBytes()))
 	s.value("queen_longpoll_parked", float64(f.parked.Load()), "http")
-	s.value("queen_ephemeral_bytes", 0)
 	s.value("queen_locks_ops_total", 0)
 	if avg, most, ok := f.metrics.lag.read(int64(f.now())); ok {
 		s.value("queen_queue_pop_lag_milliseconds", float64(avg)/1e3, "avg")
@@ -129,6 +132,7 @@ func (e *engineCollector) Collect(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	s.stats(eng.Inspect().Stats())
+	s.ephemeral(eng.Ephemeral().System())
 	if st, err := eng.Status(ctx); err == nil {
 		s.status(&st)
 	}

@@ -80,7 +80,7 @@ func operation(r *route) *openapi3.Operation {
 
 // errorSchemas are the error bodies of the families.
 var errorSchemas = [...]string{familyEngine: "Error", familyPop: "Error", familyRead: "Error", familyKV: "KeyedError",
-	familyTimers: "KeyedError", familyTransaction: "TransactionError"}
+	familyTimers: "KeyedError", familyEphemeral: "EphemeralError", familyTransaction: "TransactionError"}
 
 // operationID is unique: the method and the words of the path.
 func operationID(r *route) string {

@@ -37,6 +37,7 @@ const (
 	familyRead                      // a 400 is {"error"}
 	familyKV                        // {"error","reason","detail"}, codes of the key-value store
 	familyTimers                    // the same, codes of timers
+	familyEphemeral                 // {"error","code"} throughout, codes of its own
 	familyTransaction               // {"error","code"}; roll backs and bad parts have the transaction's own body
 )
 

@@ -11,12 +11,6 @@ func unbuiltRoutes() []*route {
 		}
 	}
 	add(additional, readOnly, "Key-value store: watch.", "GET", "/api/v1/kv/watch")
-	add(common, writeOnly, "Ephemeral queues: push.", "POST", "/api/v1/ephemeral/push")
-	add(common, readWrite, "Ephemeral queues.", "GET", "/api/v1/ephemeral/pop", "POST", "/api/v1/ephemeral/ack",
-		"POST", "/api/v1/ephemeral/configure", "POST", "/api/v1/ephemeral/reset",
-		"DELETE", "/api/v1/ephemeral/queue/:queue")
-	add(common, readOnly, "Ephemeral queues: read.", "GET", "/api/v1/ephemeral/queues",
-		"GET", "/api/v1/ephemeral/queues/:queue/depth")
 	add(operator, readOnly, "Status and analytics.", "GET", "/api/v1/status", "GET", "/api/v1/status/queues",
 		"GET", "/api/v1/status/queues/:queue", "GET", "/api/v1/status/analytics",
 		"GET", "/api/v1/analytics/queue-lag", "GET", "/api/v1/analytics/queue-ops",
@@ -26,7 +20,6 @@ func unbuiltRoutes() []*route {
 		"GET", "/api/v1/analytics/worker-metrics")
 	add(operator, admin, "System settings.", "POST", "/api/v1/stats/refresh",
 		"GET", "/api/v1/system/kv-timers", "POST", "/api/v1/system/kv-timers",
-		"GET", "/api/v1/system/ephemeral", "POST", "/api/v1/system/ephemeral",
 		"GET", "/api/v1/system/shared-state", "GET", "/api/v1/system/link", "POST", "/api/v1/system/link/promote",
 		"GET", "/api/v1/system/raft/membership/*what", "POST", "/api/v1/system/raft/membership/*what")
 	add(operator, readOnly, "Replication.", "GET", "/api/v1/raft/status", "GET", "/api/v1/raft/members")

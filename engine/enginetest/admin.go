@@ -24,6 +24,9 @@ type adminRow struct {
 	engine.AdminRow
 }
 
+// NewAdminRows returns an empty store of administrative rows, in memory.
+func NewAdminRows() engine.AdminStore { return &adminRows{} }
+
 func (a *adminRows) find(t format.Tenant, kind format.AdminKind, name string) (int, bool) {
 	return slices.BinarySearchFunc(a.rows, name, func(r adminRow, name string) int {
 		return cmp.Or(bytes.Compare(r.tenant[:], t[:]), cmp.Compare(r.kind, kind), cmp.Compare(r.Name, name))

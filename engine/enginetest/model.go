@@ -56,7 +56,7 @@ func NewModel(o ModelOptions) *Model {
 		o.Clock = clock.Real()
 	}
 	m := &Model{opts: o}
-	m.ephemeral = engine.NewEphemeral(engine.EphemeralOptions{Clock: o.Clock, Rows: &adminRows{}, Incarnation: 1})
+	m.ephemeral = engine.NewEphemeral(engine.EphemeralOptions{Clock: o.Clock, Rows: NewAdminRows(), Incarnation: 1})
 	m.mu.s = newState()
 	m.mu.s.changed = m.changedLocked
 	m.mu.bump = make(chan struct{})
