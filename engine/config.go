@@ -68,9 +68,6 @@ type Config struct {
 	Keyring func() *seal.Ring
 	// EphemeralBytes bounds the memory of ephemeral queues; default 256 MiB.
 	EphemeralBytes int64
-	// EphemeralRate bounds the messages a second that a tenant pushes to ephemeral queues, EphemeralBurst how many may
-	// come at once; 0 is no bound.
-	EphemeralRate, EphemeralBurst float64
 	// DefaultStartAll makes groups that name no subscription mode start at the oldest message
 	// (S-sub-8).
 	DefaultStartAll bool
@@ -135,7 +132,7 @@ func (c Config) Validate() error {
 	bad(c.SegmentBytes != 0 && c.SegmentBytes < 1<<20, "SegmentBytes %d is below 1 MiB", c.SegmentBytes)
 	bad(c.DiskHigh < 0 || c.DiskHigh > 100, "DiskHigh %d is not a percentage", c.DiskHigh)
 	bad(c.DiskLow > c.DiskHigh, "DiskLow %d is above DiskHigh %d", c.DiskLow, c.DiskHigh)
-	bad(c.EphemeralBytes < 0 || c.EphemeralRate < 0 || c.EphemeralBurst < 0, "a bound of ephemeral queues is negative")
+	bad(c.EphemeralBytes < 0, "EphemeralBytes is negative")
 	bad(c.WriteBytes < 0 || c.TailBytes < 0, "a byte budget is negative")
 	return errors.Join(errs...)
 }

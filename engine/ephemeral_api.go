@@ -9,6 +9,7 @@ import (
 
 // What ephemeral queues are made of; see package ephemeral for each.
 type (
+	EphemeralPush     = ephemeral.PushRequest
 	EphemeralPop      = ephemeral.PopRequest
 	EphemeralDelivery = ephemeral.Delivery
 	EphemeralAck      = ephemeral.Ack
@@ -39,9 +40,8 @@ const MaxEphemeralQueues = 10_000
 // an operator has switched the family off, every call that changes something answers CodePaused.
 type Ephemeral interface {
 	// Push appends payloads to a partition, all or none, and gives them to pops that wait, before it returns. Nothing is
-	// durable. Payloads are copied. Bounds in order: CodeQueueFull, then CodeGated, CodeQuotaExceeded or
-	// CodeRateLimited, then CodeOverloaded.
-	Push(ctx context.Context, c Caller, queue, partition string, payloads [][]byte) error
+	// durable. Bounds in order: CodeQueueFull, then CodeQuotaExceeded or CodeRateLimited, then CodeOverloaded.
+	Push(ctx context.Context, c Caller, r EphemeralPush) error
 	// Pop hands out messages and may park up to r.Wait, with no polling. Nothing is (nil, nil). A delivery must end in
 	// exactly one of Delivered and Abandon.
 	Pop(ctx context.Context, c Caller, r EphemeralPop) (*EphemeralDelivery, error)

@@ -18,8 +18,6 @@ type EphemeralOptions struct {
 	Incarnation uint64
 	// MaxBytes is the node's memory for them; default 256 MiB.
 	MaxBytes int64
-	// Rate bounds the messages a second of a tenant, Burst how many may come at once; 0 is no bound.
-	Rate, Burst float64
 }
 
 // ephemeralQueues implements Ephemeral over a store in memory and rows that are durable.
@@ -33,10 +31,6 @@ func NewEphemeral(o EphemeralOptions) Ephemeral { return newEphemeral(o) }
 
 func newEphemeral(o EphemeralOptions) *ephemeralQueues {
 	so := ephemeral.Options{Clock: o.Clock, Incarnation: o.Incarnation, MaxBytes: o.MaxBytes, Declarations: declarations{o.Rows}}
-	if o.Rate > 0 {
-		plan := ephemeral.Plan{Rate: o.Rate, Burst: o.Burst}
-		so.Plan = func(format.Tenant) ephemeral.Plan { return plan }
-	}
 	e := &ephemeralQueues{store: ephemeral.New(so), rows: o.Rows}
 	e.refresh()
 	return e
@@ -69,8 +63,8 @@ func (e *ephemeralQueues) refresh() {
 	e.store.SetEnabled(!ok || string(row.Value) != switchedOff)
 }
 
-func (e *ephemeralQueues) Push(_ context.Context, c Caller, queue, partition string, payloads [][]byte) error {
-	return ephemeralError(e.store.Push(c.Tenant, queue, partition, payloads))
+func (e *ephemeralQueues) Push(_ context.Context, c Caller, r EphemeralPush) error {
+	return ephemeralError(e.store.Push(c.Tenant, r))
 }
 
 func (e *ephemeralQueues) Pop(ctx context.Context, c Caller, r EphemeralPop) (*EphemeralDelivery, error) {
@@ -89,7 +83,7 @@ func (e *ephemeralQueues) Ack(_ context.Context, c Caller, queue, group string, 
 func (e *ephemeralQueues) Configure(ctx context.Context, c Caller, queue string, s EphemeralSettings) (EphemeralSettings, error) {
 	s, err := s.Normal()
 	if err == nil {
-		err = e.store.Usable(c.Tenant, queue)
+		err = e.store.Usable(queue)
 	}
 	if err != nil {
 		return s, ephemeralError(err)
@@ -107,7 +101,7 @@ func (e *ephemeralQueues) Reset(_ context.Context, c Caller, queue string) (int6
 }
 
 func (e *ephemeralQueues) Delete(ctx context.Context, c Caller, queue string) (deleted, declared bool, err error) {
-	if err := e.store.Usable(c.Tenant, queue); err != nil {
+	if err := e.store.Usable(queue); err != nil {
 		return false, false, ephemeralError(err)
 	}
 	if _, declared = e.rows.AdminRow(c.Tenant, format.AdminEphemeral, queue); declared {
@@ -204,17 +198,19 @@ func (n *Node) Ephemeral() Ephemeral { return n.ephemeral }
 
 // ephemeralCodes are the engine's codes of the store's reasons.
 var ephemeralCodes = map[ephemeral.Reason]ErrorCode{
-	ephemeral.BadRequest: CodeBadRequest, ephemeral.QueueFull: CodeQueueFull, ephemeral.Denied: CodeGated,
-	ephemeral.QuotaExceeded: CodeQuotaExceeded, ephemeral.RateLimited: CodeRateLimited, ephemeral.NoRoom: CodeOverloaded,
+	ephemeral.BadRequest: CodeBadRequest, ephemeral.QueueFull: CodeQueueFull, ephemeral.NoRoom: CodeOverloaded,
 	ephemeral.Disabled: CodePaused, ephemeral.NotFound: CodeUnknownQueue, ephemeral.Closed: CodeClosed,
 }
 
 // ephemeralError turns a refusal of the store into the caller's error.
 func ephemeralError(err error) error {
 	var e *ephemeral.Error
+	var ours *Error
 	switch {
 	case err == nil:
 		return nil
+	case errors.As(err, &ours):
+		return ours // of a plan
 	case !errors.As(err, &e):
 		return &Error{Code: CodeInternal, Message: "ephemeral queues", Cause: err}
 	}

@@ -18,7 +18,7 @@ func pushEphemeral(r *rig, queue string, payloads ...string) error {
 	for i := range payloads {
 		b[i] = []byte(payloads[i])
 	}
-	return r.node.Ephemeral().Push(context.Background(), someone, queue, "p", b)
+	return r.node.Ephemeral().Push(context.Background(), someone, engine.EphemeralPush{Queue: queue, Partition: "p", Payloads: b})
 }
 
 // Goal: declarations and the switch outlive clean stops and kills, contents outlive neither, and an ack of another

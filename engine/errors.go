@@ -34,12 +34,11 @@ const (
 	CodeKVPrecondition ErrorCode = "kv_precondition"
 	// CodeRolledBack: an op of a batch that did not take place because of another one.
 	CodeRolledBack ErrorCode = "rolled_back"
-	// CodeQueueFull: the queue's bounds have no room. CodeQuotaExceeded, CodeRateLimited, CodeGated: the tenant's plan has
-	// no room, a lower rate, or not this feature.
+	// CodeQueueFull: the queue's bounds have no room. CodeQuotaExceeded, CodeRateLimited: the tenant's plan has no room, or
+	// a lower rate.
 	CodeQueueFull     ErrorCode = "queue_full"
 	CodeQuotaExceeded ErrorCode = "quota_exceeded"
 	CodeRateLimited   ErrorCode = "rate_limited"
-	CodeGated         ErrorCode = "feature_gated"
 	// CodePaused: an operator switched this family off.
 	CodePaused ErrorCode = "paused"
 
@@ -61,7 +60,7 @@ var Codes = []ErrorCode{
 	CodeUnknownGroup, CodeNotFound, CodeOffsetOutOfRange, CodeBadStatus, CodeLeaseInvalid,
 	CodeNotLeased, CodeUnresolvable, CodeAlreadyCommitted, CodeGone, CodeNotBuilt, CodeEncryption,
 	CodeIdempotencyClash, CodeRejectedAck, CodeDuplicate, CodeKVPrecondition, CodeRolledBack, CodePaused,
-	CodeQueueFull, CodeQuotaExceeded, CodeRateLimited, CodeGated,
+	CodeQueueFull, CodeQuotaExceeded, CodeRateLimited,
 	CodeOverloaded, CodeStorageFull, CodeTimeout, CodeOutcomeUnknown,
 	CodeNoLeader, CodeRetry, CodeClosed, CodeCorrupt, CodeInternal,
 }

@@ -217,19 +217,3 @@ func (c limitedCatalog) Configure(ctx context.Context, who Caller, r ConfigureRe
 	}
 	return c.Catalog.Configure(ctx, who, r)
 }
-
-// Ephemeral implements Engine.
-func (l *limited) Ephemeral() Ephemeral { return limitedEphemeral{l.Engine.Ephemeral(), l.q} }
-
-type limitedEphemeral struct {
-	Ephemeral
-	q *auth.Quotas
-}
-
-// Push implements Ephemeral.
-func (e limitedEphemeral) Push(ctx context.Context, c Caller, queue, partition string, payloads [][]byte) error {
-	if ok, after := e.q.Take(auth.Tenant(c.Tenant), auth.Ephemeral, len(payloads)); !ok {
-		return errRate(auth.Ephemeral, after)
-	}
-	return e.Ephemeral.Push(ctx, c, queue, partition, payloads)
-}

@@ -131,8 +131,7 @@ func Open(cfg Config, seq Sequencer) (*Node, error) {
 		n.stop()
 		return nil, err
 	}
-	n.ephemeral = newEphemeral(EphemeralOptions{Clock: cfg.Clock, Rows: n, Incarnation: cfg.Rand.Uint64(), MaxBytes: cfg.EphemeralBytes,
-		Rate: cfg.EphemeralRate, Burst: cfg.EphemeralBurst})
+	n.ephemeral = newEphemeral(EphemeralOptions{Clock: cfg.Clock, Rows: n, Incarnation: cfg.Rand.Uint64(), MaxBytes: cfg.EphemeralBytes})
 	n.ready.Store(true)
 	n.house.start()
 	n.files.start()

@@ -72,7 +72,7 @@ func ephemeralPush(c *call) error {
 	}
 	ctx, cancel := c.deadline(writeDeadline)
 	defer cancel()
-	if err := c.engine.Ephemeral().Push(ctx, c.caller, p.queue, p.partition, p.payloads); err != nil {
+	if err := c.engine.Ephemeral().Push(ctx, c.caller, p.request()); err != nil {
 		return err
 	}
 	o := out{c.buffer()}

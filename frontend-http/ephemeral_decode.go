@@ -42,6 +42,10 @@ func (p *ephemeralPushBody) decode(body []byte) error {
 	})
 }
 
+func (p *ephemeralPushBody) request() engine.EphemeralPush {
+	return engine.EphemeralPush{Queue: p.queue, Partition: p.partition, Payloads: p.payloads}
+}
+
 // ephemeralPayload reads the payload of one message, as it was sent.
 func ephemeralPayload(d *jx.Decoder, at int) (payload []byte, err error) {
 	obj, err := d.ObjIter()

@@ -14,7 +14,6 @@ var ephemeralCodes = map[engine.ErrorCode]wireError{
 	engine.CodeNameTooLong:   {status: 400, code: "ephemeral_bad_request"},
 	engine.CodeTooLarge:      {status: 403, code: "ephemeral_quota_exceeded"},
 	engine.CodeQuotaExceeded: {status: 403, code: "ephemeral_quota_exceeded"},
-	engine.CodeGated:         {status: 403, code: "feature_gated"},
 	engine.CodeUnknownQueue:  {status: 404, code: "ephemeral_queue_not_found"},
 	engine.CodeQueueFull:     {status: 429, code: "queue_full"},
 	engine.CodeRateLimited:   {status: 429, code: "rate_limited"},

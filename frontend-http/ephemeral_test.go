@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"queen/engine"
+	"queen/engine/auth"
 	"queen/engine/clock"
 	"queen/engine/enginetest"
 )
@@ -172,30 +173,44 @@ func TestEphemeralBusy(t *testing.T) {
 	require.Contains(t, text.body, `queen_ephemeral_dropped_total{cause="bounds"} 0`)
 }
 
-// limited is an engine whose ephemeral queues have a rate.
-type limited struct {
+// small is an engine whose ephemeral queues have little memory.
+type small struct {
 	engine.Engine
 	queues engine.Ephemeral
 }
 
-func (l limited) Ephemeral() engine.Ephemeral { return l.queues }
+func (s small) Ephemeral() engine.Ephemeral { return s.queues }
 
-// Goal: a tenant's rate is rate_limited with the seconds to wait; the node's memory is ephemeral_unavailable.
+// Goal: a tenant's rate is rate_limited with the seconds to wait, after the queue's bounds; the node's memory is
+// ephemeral_unavailable and takes nothing from the rate.
 func TestEphemeralLimits(t *testing.T) {
 	c := clock.NewFake(1_700_000_000_000_000)
+	plans, err := auth.ParsePlans([]byte("plans: {p: {ephemeral_messages_per_second: 2, ephemeral_messages_burst: 4, payload_bytes: 9500, parked_pops: 1}}"), "p")
+	require.NoError(t, err)
+	quotas := auth.NewQuotas(func() *auth.Plans { return plans }, func() time.Time { return time.UnixMicro(c.Now()) })
+	queues := engine.NewEphemeral(engine.EphemeralOptions{Clock: c, Rows: enginetest.NewAdminRows(), MaxBytes: 10_000})
 	model := enginetest.NewModel(enginetest.ModelOptions{Clock: c})
-	rows := enginetest.NewAdminRows()
-	n := startWith(t, Options{Engine: limited{model, engine.NewEphemeral(engine.EphemeralOptions{Clock: c, Rows: rows, Rate: 2, Burst: 4,
-		MaxBytes: 10_000})}})
+	n := startWith(t, Options{Engine: engine.Limit(small{model, queues}, quotas)})
+	n.post("/api/v1/ephemeral/configure", `{"queue":"full","options":{"maxLength":1}}`).is(201)
 	n.ephemeralPush("q", "p", "1", "2", "3", "4").is(201)
 	a := n.ephemeralPush("q", "p", "1", "2", "3", "4").is(429)
 	require.Equal(t, "rate_limited", a.str("code"))
 	require.Equal(t, "2", a.header.Get("Retry-After"))
-	c.Advance(2 * time.Second)
-	n.ephemeralPush("q", "p", "1", "2", "3").is(201)
-	a = n.ephemeralPush("q", "p", `"`+strings.Repeat("x", 9_000)+`"`).is(503)
-	require.Equal(t, "ephemeral_unavailable", a.str("code"))
-	require.NotEmpty(t, a.header.Get("Retry-After"))
+	require.Equal(t, "queue_full", n.ephemeralPush("full", "p", "1", "2").is(429).str("code"))
+	c.Advance(time.Second)
+	for range 3 {
+		a = n.ephemeralPush("q", "p", `"`+strings.Repeat("x", 9_000)+`"`).is(503)
+		require.Equal(t, "ephemeral_unavailable", a.str("code"))
+		require.NotEmpty(t, a.header.Get("Retry-After"))
+	}
+	n.ephemeralPush("q", "p", "5", "6").is(201)
+	require.Equal(t, "ephemeral_quota_exceeded", n.ephemeralPush("q", "p", `"`+strings.Repeat("x", 9_999)+`"`).is(403).str("code"))
+	waits := n.dial()
+	waits.send(request("GET", "/api/v1/ephemeral/pop?queue=w&wait=true", ""))
+	waitFor(t, "parked", func() bool { return queues.System().Parked == 1 })
+	require.Equal(t, "ephemeral_quota_exceeded", n.get("/api/v1/ephemeral/pop?queue=w&wait=true").is(403).str("code"))
+	c.Advance(30 * time.Second)
+	waits.receive().exactly(200, `{"queue":"w","messages":[]}`)
 }
 
 // Goal: a waiting pop is answered by the push that brings its message; a client that is gone loses nothing; shutdown

@@ -44,7 +44,6 @@ var wireErrors = map[engine.ErrorCode]wireError{
 	engine.CodeQueueFull:        {429, "queue_full", "queue_full"},
 	engine.CodeQuotaExceeded:    {403, "quota_exceeded", "quota_exceeded"},
 	engine.CodeRateLimited:      {429, "rate_limited", "rate_limited"},
-	engine.CodeGated:            {403, "feature_gated", "feature_gated"},
 	engine.CodePaused:           {503, "paused", "paused"},
 	engine.CodeOverloaded:       {429, "overloaded", "overloaded"},
 	engine.CodeStorageFull:      {507, "storage_full", "storage_full"},

@@ -2,8 +2,8 @@ package ephemeral
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"math/rand/v2"
 	"runtime"
 	"strings"
 	"testing"
@@ -59,57 +59,29 @@ func TestDropOldest(t *testing.T) {
 	require.Equal(t, uint64(2+2+3), depth.PerGroup[0].Skipped)
 }
 
-// Goal: the plan of a tenant: denied, queues, bytes, rate with burst and debt; asked after the queue, before the node.
-func TestPlan(t *testing.T) {
-	plan := Plan{}
-	r := newRig(t, Options{MaxBytes: 20_000, Plan: func(tenant format.Tenant) Plan {
-		if tenant != someone {
-			return Plan{}
-		}
-		return plan
-	}})
+// Goal: the plan of a tenant is asked after the queue's bounds and before the node's, once, and its refusal is told as
+// it is.
+func TestAdmit(t *testing.T) {
+	r := newRig(t, Options{MaxBytes: 20_000})
 	r.declare("full", Settings{MaxLength: 1})
-	plan.Denied = true
-	refused(t, QueueFull, r.tryPush("full", "1", "2"))
-	refused(t, Denied, r.tryPush("q", "1"))
-	_, err := r.s.Pop(context.Background(), someone, request("q", 1))
-	refused(t, Denied, err)
-	refused(t, Denied, r.s.Usable(someone, "q"))
-	require.NoError(t, r.s.Push(format.Tenant{1}, "q", "p", [][]byte{{1}}), "of others nothing is asked")
-	r.check()
-
-	plan = Plan{MaxQueues: 1}
-	r.push("q", "1")
-	refused(t, QuotaExceeded, r.tryPush("q2", "1"))
-	_, err = r.s.Pop(context.Background(), someone, request("q2", 1))
-	refused(t, QuotaExceeded, err)
-	r.push("q", "2")
-
-	plan = Plan{MaxBytes: 5000}
-	refused(t, QuotaExceeded, r.tryPush("q", strings.Repeat("x", 5000)))
-	refused(t, QuotaExceeded, r.tryPush("q", strings.Repeat("x", 50_000)))
-	plan = Plan{}
-	refused(t, NoRoom, r.tryPush("q", strings.Repeat("x", 50_000)))
-
-	plan = Plan{Rate: 10, Burst: 20}
-	r.push("q", make([]string, 20)...)
-	e := refused(t, RateLimited, r.tryPush("q", "1"))
-	require.Equal(t, 100*time.Millisecond, e.RetryAfter)
-	r.advance(100*time.Millisecond - time.Microsecond)
-	refused(t, RateLimited, r.tryPush("q", "1"))
-	r.advance(time.Microsecond)
-	r.push("q", "1")
-	r.advance(2 * time.Second)
-	r.push("q", make([]string, 25)...)
-	require.Equal(t, 600*time.Millisecond, refused(t, RateLimited, r.tryPush("q", "1")).RetryAfter, "in debt for 5")
-	_, err = r.s.Delete(someone, "q")
-	require.NoError(t, err)
-	_, err = r.s.Delete(someone, "full")
-	require.NoError(t, err)
-	require.Contains(t, r.s.tenants, someone, "the bucket is kept while it is not full")
-	refused(t, RateLimited, r.tryPush("q", "1"))
-	r.advance(3 * time.Second)
-	require.NotContains(t, r.s.tenants, someone)
+	over := errors.New("over the plan")
+	asked, answer := 0, over
+	push := func(queue string, payloads ...[]byte) error {
+		err := r.s.Push(someone, PushRequest{Queue: queue, Partition: "p", Payloads: payloads, Admit: func() error { asked++; return answer }})
+		r.check()
+		return err
+	}
+	refused(t, QueueFull, push("full", nil, nil))
+	require.Zero(t, asked)
+	require.Equal(t, over, push("q", make([]byte, 50_000)))
+	require.Equal(t, 1, asked)
+	require.Nil(t, r.s.find(someone, "q"))
+	answer = nil
+	refused(t, NoRoom, push("q", make([]byte, 50_000)))
+	require.Equal(t, 2, asked)
+	require.NoError(t, push("q", nil))
+	require.NoError(t, push("q"))
+	require.Equal(t, 3, asked, "pushing nothing asks nobody")
 }
 
 // Goal: a full node refuses pushes, forgets idle queues before it does, and can still be drained by a group that is new.
@@ -241,12 +213,16 @@ func TestCostsAreHonest(t *testing.T) {
 			_, err := r.s.Pop(context.Background(), someone, PopRequest{Queue: name("q", i), Partition: "Default", Pinned: true})
 			require.NoError(t, err)
 		}},
-		{"partitions", func(i int) { require.NoError(t, r.s.Push(someone, "parts", name("p", i%5000), payload)) }},
+		{"partitions", func(i int) {
+			require.NoError(t, r.s.Push(someone, PushRequest{Queue: "parts", Partition: name("p", i%5000), Payloads: payload}))
+		}},
 		{"groups", func(i int) {
 			_, err := r.s.Pop(context.Background(), someone, PopRequest{Queue: "q-0", Group: name("g", i)})
 			require.NoError(t, err)
 		}},
-		{"messages", func(i int) { require.NoError(t, r.s.Push(someone, name("m", i/5000), "p", payload)) }},
+		{"messages", func(i int) {
+			require.NoError(t, r.s.Push(someone, PushRequest{Queue: name("m", i/5000), Partition: "p", Payloads: payload}))
+		}},
 		{"deliveries", func(i int) {
 			if i%5000 == 0 {
 				d, err := r.s.Pop(context.Background(), someone, PopRequest{Queue: name("m", i/5000), Batch: 5000})
@@ -338,7 +314,7 @@ func TestForgottenGroups(t *testing.T) {
 func TestResetAndDelete(t *testing.T) {
 	r := newRig(t, Options{})
 	foreign := format.Tenant{9}
-	require.NoError(t, r.s.Push(foreign, "q", "p", [][]byte{[]byte("theirs")}))
+	require.NoError(t, r.s.Push(foreign, PushRequest{Queue: "q", Partition: "p", Payloads: [][]byte{[]byte("theirs")}}))
 	r.push("q", "1", "2", "3")
 	d := r.pop("q@g", 2)
 	n, err := r.s.Reset(someone, "q")
@@ -375,7 +351,7 @@ func TestResetAndDelete(t *testing.T) {
 func TestDepth(t *testing.T) {
 	r := newRig(t, Options{})
 	for i := range 1200 {
-		r.s.Push(someone, "q", fmt.Sprintf("p%04d", i), [][]byte{[]byte("xx")})
+		require.NoError(t, r.s.Push(someone, PushRequest{Queue: "q", Partition: fmt.Sprintf("p%04d", i), Payloads: [][]byte{[]byte("xx")}}))
 	}
 	r.check()
 	d := r.pop("q@g", 100)
@@ -393,31 +369,4 @@ func TestDepth(t *testing.T) {
 	depth, err = r.s.Depth(someone, "q", &never)
 	require.NoError(t, err)
 	require.Equal(t, int64(1100), depth.Pending)
-}
-
-// Goal: the bucket never lets more through than rate and burst say, and never refuses for longer than it says.
-func TestBucket(t *testing.T) {
-	r := rand.New(rand.NewPCG(3, 4))
-	for range 200 {
-		var b bucket
-		rate := 1 + r.Float64()*1000
-		burst := rate * (1 + r.Float64()*3)
-		now, let := int64(1e9), 0.0
-		start := now
-		for range 300 {
-			n := float64(1 + r.IntN(int(burst)))
-			wait := b.wait(n, rate, burst, now)
-			if wait > 0 {
-				now += wait.Microseconds() + 1
-				require.LessOrEqual(t, b.wait(n, rate, burst, now), time.Microsecond)
-				continue
-			}
-			b.take(n, rate, now)
-			let += n
-			require.LessOrEqual(t, let, burst+rate*float64(now-start)/1e6+1e-6*rate+1e-3)
-			now += int64(r.IntN(100_000))
-		}
-		require.Greater(t, b.fullAt(), start)
-		require.InDelta(t, 0, b.now(rate, b.fullAt()), rate*1e-6+1e-6)
-	}
 }

@@ -63,7 +63,7 @@ func (s *Store) ensureGroup(q *queue, name string) *group {
 		g = &group{queue: q, name: name, cursors: map[string]*cursor{}}
 		g.idle.of = g
 		q.groups[name] = g
-		s.charge(q.tenant, groupCost+int64(len(name)))
+		s.charge(groupCost + int64(len(name)))
 	}
 	return g
 }
@@ -101,7 +101,7 @@ func (s *Store) newCursor(g *group, p *partition) *cursor {
 	}
 	g.cursors[p.name] = c
 	p.cursors = append(p.cursors, c)
-	s.charge(g.queue.tenant, cursorCost)
+	s.charge(cursorCost)
 	s.changed(c, c.behind)
 	return c
 }
@@ -122,11 +122,11 @@ func (s *Store) dropCursor(c *cursor) {
 	g.readyList.remove(&c.place)
 	s.idlePins.remove(&c.idle)
 	delete(g.cursors, p.name)
-	s.charge(g.queue.tenant, -cursorCost)
+	s.charge(-cursorCost)
 	for _, d := range c.held {
 		s.leaseEnd(d)
 		d.gone = true
-		s.charge(g.queue.tenant, -deliveryCost)
+		s.charge(-deliveryCost)
 		s.unwant(d.m)
 	}
 	for m := c.next; m != nil; {
@@ -158,7 +158,7 @@ func (s *Store) dropGroup(g *group) {
 	}
 	s.idleGroups.remove(&g.idle)
 	delete(q.groups, g.name)
-	s.charge(q.tenant, -groupCost-int64(len(g.name)))
+	s.charge(-groupCost - int64(len(g.name)))
 }
 
 // changed notes that a cursor has by more, or by fewer, to hand out.
@@ -205,7 +205,7 @@ func (s *Store) drop(d *delivery) {
 	d.c.again.remove(&d.back)
 	delete(d.c.held, d.m.n)
 	d.gone = true
-	s.charge(d.c.group.queue.tenant, -deliveryCost)
+	s.charge(-deliveryCost)
 }
 
 // detach takes a message away from every cursor, uncounted.

@@ -7,7 +7,7 @@
 //     What comes back (a lease ran out, a worker said failed or retry) goes before what was never handed out.
 //   - One copy: a partition is one list of messages, and each consumer group has a cursor on it. A message goes when
 //     every group that reads its partition has settled it, or when a bound or its age takes it.
-//   - Bounds: messages and bytes of a queue, rate and bytes of a tenant, bytes of the node, asked in this order; a push
+//   - Bounds: messages and bytes of a queue, then the plan of the tenant, then the bytes of the node; a push
 //     is taken whole or not at all. Names, groups, cursors, leases and parked pops count into the bytes of the node.
 //   - Two leases of one message in one group never overlap; a lease ends when the clock says so, whoever looks first.
 //

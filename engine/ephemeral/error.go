@@ -10,20 +10,14 @@ const (
 	BadRequest Reason = 1
 	// QueueFull: the queue's bounds have no room and its policy is Reject.
 	QueueFull Reason = 2
-	// Denied: the tenant's plan has no ephemeral queues.
-	Denied Reason = 3
-	// QuotaExceeded: the tenant's plan has no room for the bytes or the queue.
-	QuotaExceeded Reason = 4
-	// RateLimited: the tenant pushes faster than its plan allows.
-	RateLimited Reason = 5
 	// NoRoom: the memory of the node for ephemeral queues is used up.
-	NoRoom Reason = 6
+	NoRoom Reason = 3
 	// Disabled: an operator switched ephemeral queues off.
-	Disabled Reason = 7
+	Disabled Reason = 4
 	// NotFound: there is no such queue.
-	NotFound Reason = 8
+	NotFound Reason = 5
 	// Closed: the node is shutting down.
-	Closed Reason = 9
+	Closed Reason = 6
 )
 
 // Error is every error of this package. Nothing was changed when one is returned.

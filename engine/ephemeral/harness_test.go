@@ -67,7 +67,7 @@ func (r *rig) tryPush(where string, payloads ...string) error {
 	for i := range payloads {
 		b[i] = []byte(payloads[i])
 	}
-	err := r.s.Push(someone, queue, part, b)
+	err := r.s.Push(someone, PushRequest{Queue: queue, Partition: part, Payloads: b})
 	r.check()
 	return err
 }

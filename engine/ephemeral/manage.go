@@ -17,16 +17,13 @@ func (s *Store) Refresh(t format.Tenant, queue string) {
 }
 
 // Usable says why a call that changes a queue would be refused; nil when it would not.
-func (s *Store) Usable(t format.Tenant, queue string) error {
+func (s *Store) Usable(queue string) error {
 	if err := checkName("queue", queue, false); err != nil {
 		return err
 	}
 	s.begin()
 	defer s.end()
-	if err := s.usable(); err != nil {
-		return err
-	}
-	return s.planned(t, false, 0, nil)
+	return orNil(s.usable())
 }
 
 // Reset drops every message of a queue, voids its leases and brings the groups to its end (S-eph-15); dropped counts

@@ -69,7 +69,7 @@ func (s *Store) popNow(t format.Tenant, r *PopRequest) (*Delivery, *waiter, erro
 	if q != nil {
 		s.idleQueues.remove(&q.idle)
 	}
-	if err := s.admitPop(t, q, r); err != nil {
+	if err := s.admitPop(q, r); err != nil {
 		if q != nil {
 			s.rest(q)
 		}
@@ -104,8 +104,8 @@ func (s *Store) popNow(t format.Tenant, r *PopRequest) (*Delivery, *waiter, erro
 	return nil, s.park(g, only, r), nil
 }
 
-// admitPop asks the node, and the plan for a new queue. Pops may use half as much again as pushes: see Options.MaxBytes.
-func (s *Store) admitPop(t format.Tenant, q *queue, r *PopRequest) error {
+// admitPop asks the node. Pops may use half as much again as pushes: see Options.MaxBytes.
+func (s *Store) admitPop(q *queue, r *PopRequest) error {
 	need := int64(0)
 	if r.Wait > 0 {
 		need = waiterCost
@@ -134,9 +134,6 @@ func (s *Store) admitPop(t format.Tenant, q *queue, r *PopRequest) error {
 		need += int64(len(q.parts)-len(g.cursors)) * cursorCost
 	case r.Pinned && g.cursors[r.Partition] == nil:
 		need += cursorCost
-	}
-	if err := s.planned(t, q == nil, 0, nil); err != nil {
-		return err
 	}
 	if limit := s.o.MaxBytes + s.o.MaxBytes/2; need > 0 && !s.reclaim(need, limit) {
 		return noRoom(limit)

@@ -11,27 +11,36 @@ import (
 // MaxBatch bounds the messages of one push and of one pop (S-eph-12).
 const MaxBatch = 10_000
 
-// Push appends payloads to a partition, all or none, and hands them to pops that wait. The payloads are copied. It
-// brings the queue into being when there is none; pushing nothing changes nothing. Bounds are asked in the order queue,
-// tenant, node (S-eph-7): QueueFull, then Denied, QuotaExceeded or RateLimited, then NoRoom.
-func (s *Store) Push(t format.Tenant, queue, partition string, payloads [][]byte) error {
-	if err := checkName("queue", queue, false); err != nil {
+// PushRequest appends payloads to a partition.
+type PushRequest struct {
+	Queue, Partition string
+	Payloads         [][]byte // copied
+	// Admit asks what the Store does not know, the tenant's plan: after the queue's bounds and before the node's. nil
+	// means yes. It must be quick and must not call the Store; its error is returned as it is.
+	Admit func() error
+}
+
+// Push appends payloads to a partition, all or none, and hands them to pops that wait. It brings the queue into being
+// when there is none; pushing nothing changes nothing. Bounds are asked in the order queue, tenant, node (S-eph-7):
+// QueueFull, then what Admit says, then NoRoom.
+func (s *Store) Push(t format.Tenant, r PushRequest) error {
+	if err := checkName("queue", r.Queue, false); err != nil {
 		return err
 	}
-	if err := checkName("partition", partition, false); err != nil {
+	if err := checkName("partition", r.Partition, false); err != nil {
 		return err
 	}
-	if len(payloads) > MaxBatch {
+	if len(r.Payloads) > MaxBatch {
 		return bad("messages", "10000", "more than 10000 messages in one push")
 	}
-	p := push{s: s, queue: queue, partition: partition, kept: make([][]byte, len(payloads))}
-	for i := range payloads {
-		p.kept[i] = bytes.Clone(payloads[i])
-		p.bytes += int64(len(payloads[i]))
+	p := push{s: s, queue: r.Queue, partition: r.Partition, ask: r.Admit, kept: make([][]byte, len(r.Payloads))}
+	for i := range r.Payloads {
+		p.kept[i] = bytes.Clone(r.Payloads[i])
+		p.bytes += int64(len(r.Payloads[i]))
 	}
-	declared := s.enter(t, queue)
+	declared := s.enter(t, r.Queue)
 	defer s.end()
-	if err := s.usable(); err != nil || len(payloads) == 0 {
+	if err := s.usable(); err != nil || len(r.Payloads) == 0 {
 		return orNil(err)
 	}
 	if err := p.admit(t, declared); err != nil {
@@ -57,8 +66,7 @@ type push struct {
 	bytes            int64    // of kept
 	skipped          int      // the oldest of the push itself, that DropOldest would drop at once
 	evict            int      // the oldest of the queue, that DropOldest drops
-	rate             float64  // of the plan, 0 for none
-	count            float64
+	ask              func() error
 }
 
 // admit asks every bound, in order, and changes nothing but idle queues that have to go for it.
@@ -72,7 +80,6 @@ func (p *push) admit(t format.Tenant, d Declared) error {
 	case !d.Found:
 		*settings = DefaultSettings()
 	}
-	p.count = float64(len(p.kept))
 	freed, err := p.fit(q, settings)
 	if err != nil {
 		return err
@@ -83,8 +90,10 @@ func (p *push) admit(t format.Tenant, d Declared) error {
 		s.idleQueues.remove(&q.idle)
 		defer s.rest(q)
 	}
-	if err := s.planned(t, q == nil, need, p); err != nil {
-		return err
+	if p.ask != nil {
+		if err := p.ask(); err != nil {
+			return err
+		}
 	}
 	if !s.reclaim(need, s.o.MaxBytes) {
 		return noRoom(s.o.MaxBytes)
@@ -147,42 +156,9 @@ func (p *push) need(q *queue) int64 {
 	return need
 }
 
-// planned asks the tenant's plan.
-func (s *Store) planned(t format.Tenant, newQueue bool, need int64, p *push) error {
-	if s.o.Plan == nil {
-		return nil
-	}
-	plan := s.o.Plan(t)
-	own := s.tenants[t]
-	if own == nil {
-		own = &tenant{}
-	}
-	switch {
-	case plan.Denied:
-		return &Error{Reason: Denied, Message: "the tenant's plan has no ephemeral queues"}
-	case plan.MaxQueues > 0 && newQueue && len(own.queues) >= plan.MaxQueues:
-		return &Error{Reason: QuotaExceeded, Limit: fmt.Sprint(plan.MaxQueues),
-			Message: fmt.Sprintf("the tenant's plan has %d ephemeral queues", plan.MaxQueues)}
-	case plan.MaxBytes > 0 && need > 0 && own.bytes+need > plan.MaxBytes:
-		return &Error{Reason: QuotaExceeded, Limit: fmt.Sprint(plan.MaxBytes),
-			Message: fmt.Sprintf("the tenant's plan has %d bytes of ephemeral queues", plan.MaxBytes)}
-	case plan.Rate <= 0 || p == nil:
-		return nil
-	}
-	p.rate = plan.Rate
-	if wait := own.bucket.wait(p.count, plan.Rate, max(plan.Burst, plan.Rate), s.now); wait > 0 {
-		return &Error{Reason: RateLimited, Limit: fmt.Sprint(plan.Rate), RetryAfter: wait,
-			Message: fmt.Sprintf("the tenant's plan has %g messages a second", plan.Rate)}
-	}
-	return nil
-}
-
 // commit carries out what was admitted.
 func (p *push) commit(t *tenant, d Declared) {
 	s := p.s
-	if p.rate > 0 {
-		t.bucket.take(p.count, p.rate, s.now)
-	}
 	q := s.ensureQueue(t, p.queue, d)
 	s.idleQueues.remove(&q.idle)
 	for range p.evict {

@@ -61,7 +61,7 @@ func (s *Store) ensureQueue(t *tenant, name string, d Declared) *queue {
 		q.idle.of, q.ttl.of, q.ttl.rank = q, q, rankAge
 		t.queues[name] = q
 		s.queues++
-		s.charge(t, queueCost+int64(len(name)))
+		s.charge(queueCost + int64(len(name)))
 		q.generation = d.Generation
 		q.declare(d)
 		return q
@@ -98,8 +98,10 @@ func (s *Store) dropQueue(q *queue) {
 	s.idleQueues.remove(&q.idle)
 	delete(q.tenant.queues, q.name)
 	s.queues--
-	s.charge(q.tenant, -queueCost-int64(len(q.name)))
-	s.tidy(q.tenant)
+	s.charge(-queueCost - int64(len(q.name)))
+	if len(q.tenant.queues) == 0 {
+		delete(s.tenants, q.tenant.id)
+	}
 }
 
 // rest puts a queue among the idle ones, or takes it out, as it is now.
@@ -118,7 +120,7 @@ func (s *Store) ensurePartition(q *queue, name string) *partition {
 		p = &partition{queue: q, name: name, next: s.floor}
 		p.idle.of = p
 		q.parts[name] = p
-		s.charge(q.tenant, partitionCost+int64(len(name)))
+		s.charge(partitionCost + int64(len(name)))
 		for _, g := range q.everywhere {
 			s.newCursor(g, p)
 		}
@@ -135,7 +137,7 @@ func (s *Store) dropPartition(p *partition) {
 	s.floor = max(s.floor, p.next)
 	s.idleParts.remove(&p.idle)
 	delete(p.queue.parts, p.name)
-	s.charge(p.queue.tenant, -partitionCost-int64(len(p.name)))
+	s.charge(-partitionCost - int64(len(p.name)))
 }
 
 // add appends a message that was admitted.
@@ -159,7 +161,7 @@ func (s *Store) add(p *partition, payload []byte) *message {
 	p.bytes += int64(len(payload))
 	q.depth++
 	q.bytes += int64(len(payload))
-	s.charge(q.tenant, m.cost())
+	s.charge(m.cost())
 	return m
 }
 
@@ -191,7 +193,7 @@ func (s *Store) forget(m *message) {
 	p.bytes -= int64(len(m.payload))
 	q.depth--
 	q.bytes -= int64(len(m.payload))
-	s.charge(q.tenant, -m.cost())
+	s.charge(-m.cost())
 	if q.depth == 0 {
 		s.rest(q)
 	}

@@ -29,7 +29,7 @@ func TestConcurrent(t *testing.T) {
 	for p := range producers {
 		all.Go(func() {
 			for i := range each {
-				for s.Push(someone, "q", fmt.Sprint(p), [][]byte{fmt.Appendf(nil, "%d.%d", p, i)}) != nil {
+				for s.Push(someone, PushRequest{Queue: "q", Partition: fmt.Sprint(p), Payloads: [][]byte{fmt.Appendf(nil, "%d.%d", p, i)}}) != nil {
 					time.Sleep(time.Millisecond) // the queue is full: consumers are behind
 				}
 			}
@@ -79,7 +79,7 @@ func TestConcurrent(t *testing.T) {
 	}
 	all.Go(func() {
 		for i := 0; ctx.Err() == nil; i++ {
-			_ = s.Push(someone, "other", "p", [][]byte{nil})
+			_ = s.Push(someone, PushRequest{Queue: "other", Partition: "p", Payloads: [][]byte{nil}})
 			_, _ = s.Reset(someone, "other")
 			_, _ = s.Delete(someone, "other")
 			_, _ = s.Depth(someone, "q", nil)
@@ -106,7 +106,7 @@ func BenchmarkRequestReply(b *testing.B) {
 				continue
 			}
 			d.Delivered()
-			_ = s.Push(someone, string(d.Messages[0].Payload), "p", [][]byte{[]byte("reply")})
+			_ = s.Push(someone, PushRequest{Queue: string(d.Messages[0].Payload), Partition: "p", Payloads: [][]byte{[]byte("reply")}})
 		}
 	}()
 	inbox := [][]byte{[]byte("inbox")}
@@ -114,7 +114,7 @@ func BenchmarkRequestReply(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		start := time.Now()
-		if err := s.Push(someone, "requests", "p", inbox); err != nil {
+		if err := s.Push(someone, PushRequest{Queue: "requests", Partition: "p", Payloads: inbox}); err != nil {
 			b.Fatal(err)
 		}
 		d, err := s.Pop(ctx, someone, PopRequest{Queue: "inbox", Wait: time.Minute, CommitOnDelivery: true})
@@ -139,7 +139,7 @@ func BenchmarkPushPop(b *testing.B) {
 	payload := [][]byte{make([]byte, 100)}
 	b.ReportAllocs()
 	for b.Loop() {
-		_ = s.Push(someone, "q", "p", payload)
+		_ = s.Push(someone, PushRequest{Queue: "q", Partition: "p", Payloads: payload})
 		d, _ := s.Pop(context.Background(), someone, PopRequest{Queue: "q"})
 		_, _ = s.Ack(someone, "q", "", []Ack{{ID: d.Messages[0].ID}})
 	}

@@ -362,7 +362,7 @@ func (d *driver) pushSome() error {
 		payloads, raw = append(payloads, p), append(raw, []byte(p))
 	}
 	before := d.f.drops
-	err := d.s.Push(someone, "q", part, raw)
+	err := d.s.Push(someone, PushRequest{Queue: "q", Partition: part, Payloads: raw})
 	if want := d.f.push(part, payloads); want != (err == nil) {
 		return fmt.Errorf("push: %v, want %v", err, want)
 	}

@@ -34,8 +34,6 @@ func (s *Store) runDue() {
 			for of.oldest != nil && of.oldest.at+of.settings.ttl() <= s.now {
 				s.dropOldest(of, true)
 			}
-		case *tenant:
-			s.tidy(of)
 		case *waiter:
 			s.due.remove(first)
 			pops = append(pops, of)

@@ -37,8 +37,6 @@ type Options struct {
 	MaxBytes int64
 	// Declarations are looked up when a queue comes into being, and again when their generation changes; nil means none.
 	Declarations Declarations
-	// Plan is the plan of a tenant, asked at every push; nil means no limits. It must be quick and must not call the Store.
-	Plan func(format.Tenant) Plan
 }
 
 // Declarations are the durable half: who declared which queue. Its methods are called without the Store's lock.
@@ -54,17 +52,6 @@ type Declared struct {
 	Found      bool
 	Settings   Settings
 	Generation uint64
-}
-
-// Plan bounds what a tenant may do; zero numbers are no bound.
-type Plan struct {
-	// Denied refuses everything that stores.
-	Denied bool
-	// MaxBytes bounds the bytes of the tenant, counted as those of the node; MaxQueues its queues.
-	MaxBytes  int64
-	MaxQueues int
-	// Rate is messages a second, Burst how many may come at once (at least Rate counts).
-	Rate, Burst float64
 }
 
 // Store holds the ephemeral queues of one node.
@@ -101,10 +88,6 @@ type Store struct {
 type tenant struct {
 	id     format.Tenant
 	queues map[string]*queue
-	bytes  int64
-	bucket bucket
-	// full is when a tenant without queues is forgotten: its bucket is full again.
-	full node[any]
 }
 
 // Drops counts messages that nobody consumed, by cause.
@@ -217,34 +200,17 @@ func (s *Store) find(t format.Tenant, name string) *queue {
 	return nil
 }
 
-// charge counts n bytes, of the tenant and of the node; n may be below 0.
-func (s *Store) charge(t *tenant, n int64) {
-	t.bytes += n
-	s.bytes += n
-}
+// charge counts n bytes of the node; n may be below 0.
+func (s *Store) charge(n int64) { s.bytes += n }
 
-// tenantOf finds or makes a tenant. One without queues and with a full bucket is forgotten by tidy.
+// tenantOf finds or makes a tenant; it goes with its last queue.
 func (s *Store) tenantOf(id format.Tenant) *tenant {
 	t := s.tenants[id]
 	if t == nil {
 		t = &tenant{id: id, queues: map[string]*queue{}}
-		t.full.of = t
 		s.tenants[id] = t
 	}
 	return t
-}
-
-// tidy forgets a tenant that has nothing, once nothing would be different for it.
-func (s *Store) tidy(t *tenant) {
-	s.due.remove(&t.full)
-	if len(t.queues) > 0 {
-		return
-	}
-	if at := t.bucket.fullAt(); at > s.now {
-		s.due.set(&t.full, at)
-		return
-	}
-	delete(s.tenants, t.id)
 }
 
 // checkName holds a name to its bound: no control characters, at most MaxName bytes.

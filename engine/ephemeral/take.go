@@ -123,7 +123,7 @@ func (s *Store) handOut(c *cursor) *delivery {
 	c.held[d.m.n] = d
 	c.next = d.m.next
 	c.behind--
-	s.charge(c.group.queue.tenant, deliveryCost)
+	s.charge(deliveryCost)
 	return d
 }
 

@@ -164,7 +164,7 @@ func TestSwitchAndClose(t *testing.T) {
 		"ack":    func() error { _, err := r.s.Ack(someone, "q", "", nil); return err },
 		"reset":  func() error { _, err := r.s.Reset(someone, "q"); return err },
 		"delete": func() error { _, err := r.s.Delete(someone, "q"); return err },
-		"usable": func() error { return r.s.Usable(someone, "q") },
+		"usable": func() error { return r.s.Usable("q") },
 	}
 	for name, call := range calls {
 		require.Positive(t, refused(t, Disabled, call()).RetryAfter, name)

@@ -42,7 +42,7 @@ func (s *Store) park(g *group, only *cursor, r *PopRequest) *waiter {
 	s.parked++
 	g.parked++
 	g.queue.parked++
-	s.charge(g.queue.tenant, waiterCost)
+	s.charge(waiterCost)
 	s.rest(g.queue)
 	s.idleGroups.remove(&g.idle)
 	if only != nil {
@@ -60,7 +60,7 @@ func (s *Store) finish(w *waiter, d *Delivery) {
 	s.parked--
 	w.group.parked--
 	w.group.queue.parked--
-	s.charge(w.group.queue.tenant, -waiterCost)
+	s.charge(-waiterCost)
 	s.polled(w.group, w.only)
 	s.rest(w.group.queue)
 	w.answer <- d // has room for the one answer
