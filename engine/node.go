@@ -289,17 +289,18 @@ func (n *Node) admitWrite(ctx context.Context, bytes int64) *Error {
 // written, calls under way fail, and what was not flushed is lost. For tests on a file system whose
 // power is off, or that is not used again.
 func (n *Node) Kill() {
-	n.stopOnce.Do(func() {
-		n.ready.Store(false)
-		n.killed.Store(true)
-		close(n.stopping)
-		n.park.close()
-		n.ephemeral.close()
+	if !n.killed.Swap(true) { // a stop that is under way comes to its end by this
 		n.fuser.close()
 		if seq, ok := n.seq.(interface{ Kill() }); ok {
 			seq.Kill()
 		}
 		n.abandon()
+	}
+	n.stopOnce.Do(func() {
+		n.ready.Store(false)
+		close(n.stopping)
+		n.park.close()
+		n.ephemeral.close()
 		n.files.kill()
 	})
 }

@@ -118,6 +118,9 @@ func (s *state) ackKey(by engine.Caller, k ackKey, at []int, ops []engine.Op, re
 // those behind it, and returns what is left to judge (S-ack-16).
 func (s *state) barred(g *group, p *part, k *ackKey, at []int, ops []engine.Op, res []engine.Result) (left []int) {
 	touched, any := g != nil && g.cursor(p).touched, false
+	if _, ok := format.ParseUUID(k.lease); !ok && !k.unfenced {
+		touched = false // no lease, no ack: nothing moves
+	}
 	bar, next, named := p.end(), format.Offset(0), map[format.Offset]bool{}
 	if touched {
 		next = g.next(p) // what retention took is nobody's to resolve to
