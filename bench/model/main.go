@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"io"
@@ -108,6 +109,15 @@ func print(cov *enginetest.Coverage, seed uint64, least int, took time.Duration)
 		if n := cov.Verdicts[v]; n < least {
 			fmt.Printf("%9d  %s\n", n, v)
 		}
+	}
+	seen, unseen := cov.Codes()
+	fmt.Println("\nerror codes told:")
+	for _, code := range slices.Sorted(maps.Keys(seen)) {
+		fmt.Printf("%9d  %s\n", seen[code], code)
+	}
+	fmt.Println("error codes not told:")
+	for _, code := range unseen {
+		fmt.Printf("%24s  %s\n", code, cmp.Or(enginetest.Elsewhere[code], "NOT EXPLAINED"))
 	}
 	hit, names := 0, invariants.Failpoints()
 	fmt.Println("\nfailpoints passed:")

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"queen/engine"
 )
 
 // Coverage counts what a random run saw.
@@ -20,18 +22,58 @@ type Coverage struct {
 
 // expectedVerdicts are those a run on any engine can reach; the table shows them also at zero.
 var expectedVerdicts = []string{
-	"push queued", "push duplicate", "push encryption_unavailable",
+	"push queued", "push duplicate", "push encryption_unavailable", "push too_large",
 	"pop empty", "pop delivered", "pop redelivered", "pop committed", "pop abandoned", "pop several partitions",
 	"ack completed", "ack noop", "ack released", "ack failed", "ack retry", "ack dlq filed", "ack failed filed",
 	"ack already_committed", "ack unresolvable", "ack lease_invalid", "ack not_leased", "ack bad_status",
-	"ack unknown_partition", "ack repeated",
+	"ack unknown_partition", "ack repeated", "ack filed by a stronger item",
 	"extend renewed", "extend nothing", "release handed back", "release nothing", "release lease_invalid",
-	"seek moved", "seek unknown_queue", "seek unknown_partition", "seek unknown_group",
-	"redrive queued", "redrive duplicate", "redrive gone", "redrive encryption_unavailable",
+	"seek moved", "seek unknown_queue", "seek unknown_partition", "seek unknown_group", "seek nothing",
+	"redrive queued", "redrive duplicate", "redrive gone", "redrive encryption_unavailable", "redrive too_large",
 	"configure ok", "delete-queue existed", "delete-queue absent", "delete-group ok", "subscribe ok", "subscribe nothing",
 	"purge some", "purge nothing",
 	"read records", "read nothing", "read unknown_queue", "read offset_out_of_range", "offsets found", "offsets not found",
-	"list ok",
+	"list ok", "retention removed", "message found", "message not_found", "malformed bad_request", "malformed name_too_long",
+}
+
+// Elsewhere names the error codes that no list of operations leads to, each with the reason.
+var Elsewhere = map[engine.ErrorCode]string{
+	engine.CodeNotBuilt:         "the lists ask for nothing that is not built",
+	engine.CodeIdempotencyClash: "no call of a list has an idempotency key; the suite's rules do",
+	engine.CodeRejectedAck:      "the lists have no transactions; the suite's rules and the state's random test do",
+	engine.CodeKVPrecondition:   "the lists have no keys; the suite's rules and the state's random test do",
+	engine.CodeRolledBack:       "see rejected_ack",
+	engine.CodeQueueFull:        "the lists have no ephemeral queues; their suite does",
+	engine.CodeQuotaExceeded:    "see queue_full",
+	engine.CodeRateLimited:      "quotas are off",
+	engine.CodeGated:            "quotas are off",
+	engine.CodePaused:           "an operator's switch; the node's tests throw it",
+	engine.CodeOverloaded:       "one call at a time never fills the write budget",
+	engine.CodeStorageFull:      "the memory disk does not fill; the node's and the log's tests fill one",
+	engine.CodeTimeout:          "no call of a list has a deadline that passes",
+	engine.CodeOutcomeUnknown:   "what a call that died returns is not looked at: the state after the crash is",
+	engine.CodeNoLeader:         "a single node always leads",
+	engine.CodeRetry:            "see no_leader",
+	engine.CodeClosed:           "nothing is called on a node that was stopped",
+	engine.CodeCorrupt:          "no stored byte is damaged; the node's damage tests do that",
+	engine.CodeInternal:         "a defect of ours",
+}
+
+// Codes splits the error codes of the interface into those that answers of the run told, with how often, and the
+// rest.
+func (c *Coverage) Codes() (seen map[engine.ErrorCode]int, unseen []engine.ErrorCode) {
+	seen = map[engine.ErrorCode]int{}
+	for _, code := range engine.Codes {
+		for verdict, n := range c.Verdicts {
+			if n > 0 && strings.HasSuffix(verdict, " "+string(code)) && verdict != "ack retry" { // that is a status
+				seen[code] += n
+			}
+		}
+		if seen[code] == 0 {
+			unseen = append(unseen, code)
+		}
+	}
+	return seen, unseen
 }
 
 func newCoverage() *Coverage {

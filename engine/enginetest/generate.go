@@ -15,6 +15,8 @@ type generator struct {
 	groups int
 	// heavy lists fill log segments and let retention empty them.
 	heavy bool
+	// next are operations that follow whatever is drawn.
+	queued []Op
 }
 
 // Fifty partitions at most over all queues, five groups with queue mode.
@@ -59,6 +61,10 @@ func (g *generator) list(n int) []Op {
 		ops = append(ops, Op{Kind: opConfigure, Queue: q, What: "retentionEnabled", N: 1}, Op{Kind: opConfigure, Queue: q, What: what, N: 30})
 	}
 	for len(ops) < n {
+		if len(g.queued) > 0 {
+			ops, g.queued = append(ops, g.queued[0]), g.queued[1:]
+			continue
+		}
 		ops = append(ops, g.next())
 	}
 	return ops
@@ -78,6 +84,9 @@ func (g *generator) next() Op {
 	o := Op{Queue: g.r.IntN(g.queues), Part: g.r.IntN(g.parts), Group: g.r.IntN(g.groups), Back: g.back()}
 	if g.chance(1) { // names nobody has
 		o.Queue, o.Group = strangeQueue, strangeGroup
+	}
+	if g.chance(2) {
+		return g.seldom(o)
 	}
 	n := g.r.IntN(1000)
 	if o.Queue == strangeQueue {
@@ -128,6 +137,38 @@ func (g *generator) next() Op {
 		return Op{Kind: opEdge, N: g.r.IntN(1 + g.r.IntN(12)), Flags: g.flag("b", 50)}
 	}
 	return Op{Kind: opAdvance, For: g.advance()}
+}
+
+// seldom draws what little else leads to, so that each verdict occurs often enough in a long run.
+func (g *generator) seldom(o Op) Op {
+	set := func(what string, n int) Op { return Op{Kind: opConfigure, Queue: o.Queue, What: what, N: n} }
+	move := Op{Kind: opRedrive, Queue: o.Queue, Part: o.Part, Back: g.r.IntN(3), Flags: "q" + g.flag("t", 50)}
+	switch g.r.IntN(8) {
+	case 0:
+		return Op{Kind: opSubscribe, Group: o.Group, For: g.span(time.Minute)}
+	case 1:
+		return Op{Kind: opMessage, Back: o.Back, N: g.r.IntN(4), Flags: g.flag("z", 30)}
+	case 2:
+		return Op{Kind: opWrong, N: g.r.IntN(wrongCalls), Queue: o.Queue, Part: o.Part, Group: o.Group}
+	case 3:
+		return Op{Kind: opSeek, Queue: o.Queue, Part: o.Part, Group: strangeGroup, What: "end"}
+	case 4: // a queue that exists and is empty
+		empty := strangeQueue + 1
+		g.queued = []Op{{Kind: opSeek, Queue: empty, Group: o.Group, What: "end", Flags: "w"}, {Kind: opDelQueue, Queue: empty},
+			{Kind: opDelQueue, Queue: empty}}
+		return Op{Kind: opPop, Queue: empty, Group: o.Group}
+	case 5:
+		if o.Queue != strangeQueue {
+			g.queued = []Op{move, set("encryptionEnabled", 0)}
+			return set("encryptionEnabled", 1)
+		}
+	case 6:
+		if o.Queue != strangeQueue {
+			g.queued = []Op{move, set("maxSize", 0)}
+			return set("maxSize", 1)
+		}
+	}
+	return Op{Kind: opSubscribe, Group: strangeGroup, For: g.span(time.Minute)}
 }
 
 // back prefers the newest delivery and reaches far back at times.
@@ -236,7 +277,7 @@ func (g *generator) ack(o Op) Op {
 		at := g.r.IntN(len(o.What) + 1)
 		o.What = o.What[:at] + "?" + o.What[at:]
 	}
-	o.Flags = g.flag("l", 75) + g.flag("u", 10) + g.flag("f", 3) + g.flag("o", 15) + g.flag("m", 15) + g.flag("z", 4) + g.flag("g", 4)
+	o.Flags = g.flag("w", 4) + g.flag("l", 75) + g.flag("u", 10) + g.flag("f", 3) + g.flag("o", 15) + g.flag("m", 15) + g.flag("z", 4) + g.flag("g", 4)
 	if strings.ContainsAny(o.What, "fr") && g.chance(30) {
 		o.For = g.span(20 * time.Second)
 	}

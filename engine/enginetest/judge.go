@@ -212,8 +212,11 @@ func ackVerdicts(a *engine.Ack, r *engine.Result) []string {
 		return []string{"noop"}
 	}
 	out := []string{statusName(a.Status)}
-	if r.Ack.Filed {
+	switch {
+	case r.Ack.Filed && (a.Status == format.AckDLQ || a.Status == format.AckFailed):
 		out = append(out, statusName(a.Status)+" filed")
+	case r.Ack.Filed:
+		out = append(out, "filed by a stronger item")
 	}
 	if r.Ack.Released {
 		out = append(out, "released")

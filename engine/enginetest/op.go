@@ -36,7 +36,7 @@ const (
 	opPop = "pop"
 	// What has a status letter per message of the delivery, '-' for none, '?' for a bad one. Flags: l count
 	// back among live leases only, u unfenced, f foreign lease, o by offset, m by message id, z unknown id
-	// and partition, g another group.
+	// and partition, g another group, w the first message once more with another status.
 	opAck     = "ack"
 	opExtend  = "extend"  // For; Flags: l as for ack
 	opRelease = "release" // Flags: l as for ack, 1 only the first partition
@@ -52,7 +52,9 @@ const (
 	opPurge   = "purge"   // Flags: g one group only, a one address only
 	opRead    = "read"    // N offset, M bytes; Flags: e from the end
 	opOffsets = "offsets" // For ago, N number of an id
+	opMessage = "message" // the N-th message of a delivery; Flags: z an unknown id
 	opList    = "list"
+	opWrong   = "wrong"   // N is which malformed call
 	opAdvance = "advance" // For
 	opEdge    = "edge"    // N-th next moment at which a verdict changes; Flags: b a microsecond before it
 	opJump    = "jump"    // For: the wall clock alone

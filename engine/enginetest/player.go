@@ -84,6 +84,7 @@ func (p *player) step(op Op) (answer string, err error) {
 		opPush: p.push, opPop: p.pop, opAck: p.ack, opExtend: p.extend, opRelease: p.release, opSeek: p.seek,
 		opConfigure: p.configure, opDelQueue: p.deleteQueue, opDelGroup: p.deleteGroup, opSubscribe: p.subscribe,
 		opRedrive: p.redrive, opPurge: p.purge, opRead: p.read, opOffsets: p.offsets, opList: p.list,
+		opMessage: p.inspect, opWrong: p.wrong,
 		opAdvance: p.advance, opEdge: p.edge, opJump: p.jump, opReopen: p.reopen, opCrash: p.crash,
 	}[op.Kind]
 	if do == nil {
@@ -216,12 +217,20 @@ func (p *player) ack(op Op) (string, error) {
 		return skip, nil
 	}
 	p.unambiguous(h, ops)
+	if op.has("w") { // the strongest of two words on one message counts (S-ack-7)
+		again := *ops[0].(*engine.Ack)
+		again.TransactionID, again.HasOffset, again.Offset = "", true, h.messages[strings.IndexFunc(op.What, isStatus)].Offset
+		again.Status = statusOf(rune("dcfr"[p.cov.Ops%4]))
+		ops = append(ops, &again)
+	}
 	res, died, err := p.do(ops...)
 	if err != nil || died {
 		return "died", err
 	}
 	return p.judgeAcks(ops, res)
 }
+
+func isStatus(letter rune) bool { return letter != '-' }
 
 // unambiguous names a message by its offset where its id stands on another one as well, unless it is
 // the one the rules resolve the id to: the lowest above the cursor, when the call names it once.

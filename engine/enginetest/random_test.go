@@ -33,4 +33,10 @@ func TestModelAgainstItself(t *testing.T) {
 			t.Errorf("%q never occurred", verdict)
 		}
 	}
+	_, unseen := cov.Codes()
+	for _, code := range unseen {
+		if Elsewhere[code] == "" {
+			t.Errorf("no answer told %q, and nothing says why", code)
+		}
+	}
 }
