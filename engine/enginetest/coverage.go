@@ -46,7 +46,6 @@ var Elsewhere = map[engine.ErrorCode]string{
 	engine.CodeQueueFull:        "the lists have no ephemeral queues; their suite does",
 	engine.CodeQuotaExceeded:    "see queue_full",
 	engine.CodeRateLimited:      "quotas are off",
-	engine.CodeGated:            "quotas are off",
 	engine.CodePaused:           "an operator's switch; the node's tests throw it",
 	engine.CodeOverloaded:       "one call at a time never fills the write budget",
 	engine.CodeStorageFull:      "the memory disk does not fill; the node's and the log's tests fill one",
