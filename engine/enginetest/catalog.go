@@ -185,7 +185,8 @@ func (s *state) deleteGroup(t format.Tenant, name, queue string, all, keep bool)
 		}
 		n += g.touchedCursors()
 		if keep {
-			g.cursors, g.walked = map[*part]*cursor{}, false
+			g.walked = false
+			g.forgetCursors()
 		} else {
 			q.groups = slices.DeleteFunc(q.groups, func(o *group) bool { return o == g })
 		}

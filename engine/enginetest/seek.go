@@ -46,14 +46,19 @@ func (s *state) seek(t format.Tenant, op *engine.SetOffset) engine.Result {
 func (s *state) seekAll(q *queue, op *engine.SetOffset) engine.Result {
 	g := s.register(q, groupName(op.Group), engine.Start{})
 	g.start, g.seq, g.walked = engine.Start{Kind: format.StartNew}, s.tick(), true
-	for p, old := range g.cursors {
-		g.cursors[p] = &cursor{memos: old.memos}
-	}
+	g.forgetCursors()
 	if op.To.ByTime && op.To.Time <= s.w {
 		g.start, g.walked = engine.Start{Kind: format.StartFrom, From: op.To.Time}, false
 	}
 	s.refresh(q, false)
 	return engine.Result{Rows: uint64(len(q.parts))}
+}
+
+// forgetCursors makes every cursor missing. Acks that ended a lease are remembered all the same (S-ack-15).
+func (g *group) forgetCursors() {
+	for p, old := range g.cursors {
+		g.cursors[p] = &cursor{memos: old.memos}
+	}
 }
 
 func (p *part) seekTo(to engine.SeekTo) format.Offset {
