@@ -65,6 +65,7 @@ type Config struct {
 
 	// The rest goes to engine.Config under the same names.
 	SegmentBytes, TailBytes, WriteBytes, MarkBytes, CheckpointBytes         int64
+	EphemeralBytes                                                          int64
 	AdmitHold, MarkEvery, CheckpointEvery, RetentionEvery, PartitionCleanup time.Duration
 	DiskHigh, DiskLow                                                       int
 	// SubscriptionDefault is "new" or "all": where a consumer group starts that does not say it.

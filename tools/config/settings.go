@@ -46,7 +46,6 @@ const (
 	clustering    = "replication"
 	kvStore       = "the key-value store"
 	timers        = "timers"
-	ephemeral     = "ephemeral queues"
 	traces        = "message traces"
 )
 
@@ -93,6 +92,8 @@ var nodeSettings = []setting{
 		bind: func(c *Config) pflag.Value { return size(&c.SegmentBytes, 1<<20) }},
 	{key: "tail.bytes", def: "256MiB", usage: "memory for recent messages",
 		bind: func(c *Config) pflag.Value { return size(&c.TailBytes, 1<<20) }},
+	{key: "ephemeral.bytes", def: "256MiB", usage: "memory for ephemeral queues",
+		bind: func(c *Config) pflag.Value { return size(&c.EphemeralBytes, 1<<20) }},
 	{key: "write.bytes", def: "128MiB", usage: "bytes of writes between admission and apply",
 		bind: func(c *Config) pflag.Value { return size(&c.WriteBytes, 1<<20) }},
 	{key: "admit.hold", def: "15s", usage: "how long a write waits for admission",

@@ -58,7 +58,8 @@ var upstream = []foreignName{
 	{name: "QUEEN_KAFKA_*", feature: kafkaFrontend},
 	{name: "QUEEN_KV_*", feature: kvStore},
 	{name: "QUEEN_TIMERS_*", feature: timers},
-	{name: "QUEEN_EPHEMERAL_*", feature: ephemeral},
+	{name: "QUEEN_EPHEMERAL_MAX_BYTES", key: "ephemeral.bytes", convert: number("")},
+	{name: "QUEEN_EPHEMERAL_*", note: "bounds of one queue are in its declaration, rates in the tenant's plan"},
 	{name: "QUEEN_RAFT_TIMER_TICK_MS", feature: timers},
 	{name: "QUEEN_RAFT_TRACE_RETENTION_S", feature: traces},
 

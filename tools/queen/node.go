@@ -99,7 +99,7 @@ func startNode(c *config.Config, log *slog.Logger) (*node, error) {
 func engineConfig(c *config.Config, ticks clock.Clock, log *slog.Logger, keys *keyring) engine.Config {
 	return engine.Config{
 		FS: vfs.NewOS(vfs.OSOptions{}), Clock: ticks, Rand: clock.RealRand(), Log: log, Dir: c.Data, Fatal: fatal(log),
-		SegmentBytes: c.SegmentBytes, TailBytes: c.TailBytes, WriteBytes: c.WriteBytes,
+		SegmentBytes: c.SegmentBytes, TailBytes: c.TailBytes, EphemeralBytes: c.EphemeralBytes, WriteBytes: c.WriteBytes,
 		AdmitHold: c.AdmitHold, DiskHigh: c.DiskHigh, DiskLow: c.DiskLow, MarkBytes: c.MarkBytes, MarkEvery: c.MarkEvery,
 		CheckpointBytes: c.CheckpointBytes, CheckpointEvery: c.CheckpointEvery, RetentionEvery: c.RetentionEvery, PartitionCleanup: c.PartitionCleanup,
 		DefaultStartAll: c.SubscriptionDefault == "all", Rested: giveBack, Keyring: keys.ring,
