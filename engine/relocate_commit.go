@@ -64,14 +64,15 @@ func (f *files) finishPass() error {
 	if r == nil || f.isStopping() {
 		return nil // copies to which no row leads are given away by the next life
 	}
+	useful := len(r.dead)+len(r.gone) > 0
 	err := f.settlePass(r)
 	f.postponed = isNoSpace(err)
 	if !f.postponed {
 		f.mu.Lock()
 		f.mu.passed = nil
 		f.mu.Unlock()
-		if r.more {
-			f.reclaimed = 0 // the next pass need not wait
+		if r.more && useful && err == nil {
+			f.reclaimed = 0 // the next pass need not wait, since this one made room for it
 			f.poke()
 		}
 	}

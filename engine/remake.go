@@ -32,14 +32,15 @@ func (r *restorer) openRuns() error {
 
 // remakeRuns makes lost index files again from the log.
 func (r *restorer) remakeRuns() error {
-	lost := r.f.runs.Lost()
-	var holes []rows.Gap // below what was closed, and nobody recorded that they were
+	lost, last := r.f.runs.Lost(), r.f.runs.Last()
+	for _, gap := range lost {
+		last = max(last, gap.Last)
+	}
 	for _, s := range r.n.seq.Log().Segments() {
-		switch {
-		case !r.f.runs.Holds(s.Segment):
-			holes = append(holes, rows.Gap{First: s.Segment, Last: s.Segment, Err: errors.New("its file is gone")})
-		default:
-			lost, holes = append(lost, holes...), nil
+		// Below what was closed, and nobody recorded that it was, or it was on its way out: segments close
+		// in their order, so that it can not be closed behind the others.
+		if s.Segment <= last && !r.f.runs.Holds(s.Segment) {
+			lost = append(lost, rows.Gap{First: s.Segment, Last: s.Segment, Err: errors.New("its file is gone")})
 		}
 	}
 	for _, gap := range lost {

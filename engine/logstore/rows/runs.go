@@ -271,6 +271,13 @@ func (x *Runs) Holds(segment uint32) bool {
 	return l.holds(segment)
 }
 
+// Last is the newest segment that files cover.
+func (x *Runs) Last() uint32 {
+	l := x.acquire()
+	defer l.release()
+	return l.last()
+}
+
 func (l *list) holds(segment uint32) bool {
 	return slices.ContainsFunc(l.runs, func(r *run) bool { return r.first <= segment && segment <= r.last })
 }
