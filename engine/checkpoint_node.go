@@ -353,6 +353,13 @@ func (f *files) closeChunk(c *Committed, mark format.ManifestMark, job *checkpoi
 	}
 }
 
+// busy reports that a checkpoint is being written: until it is there no other is begun.
+func (f *files) busy() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.mu.job != nil
+}
+
 // writeJob writes the frozen state, if there is one.
 func (f *files) writeJob() error {
 	f.mu.Lock()
@@ -363,6 +370,7 @@ func (f *files) writeJob() error {
 	}
 	err := f.write(job)
 	job.snap.Release()
+	defer f.n.house.poke() // keyed rows may have filled memory again meanwhile
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.mu.job = nil

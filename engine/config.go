@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"queen/engine/clock"
+	"queen/engine/keyed"
 	"queen/engine/seal"
 	"queen/engine/vfs"
 )
@@ -57,6 +58,9 @@ type Config struct {
 	// CheckpointBytes and CheckpointEvery space checkpoints; default 256 MiB and 60 s.
 	CheckpointBytes int64
 	CheckpointEvery time.Duration
+	// KeyedBytes bounds the keyed rows in memory that no checkpoint holds yet, before one is asked for;
+	// default 64 MiB.
+	KeyedBytes int64
 	// RetentionEvery is the pause between retention passes; default 5 s (S-ret-5).
 	RetentionEvery time.Duration
 	// SweepEvery is the pause between lag sweeps; default 5 s.
@@ -90,6 +94,7 @@ func (c Config) withDefaults() Config {
 	def(&c.DeliveredBytes, 64<<20)
 	def(&c.MarkBytes, 64<<20)
 	def(&c.CheckpointBytes, 256<<20)
+	def(&c.KeyedBytes, 64<<20)
 	dur(&c.AdmitHold, 15*time.Second)
 	dur(&c.MarkEvery, 10*time.Second)
 	dur(&c.CheckpointEvery, 60*time.Second)
@@ -117,6 +122,9 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
+// overlay is when rows in memory ask for a checkpoint.
+func (c *Config) overlay() keyed.OverlayLimits { return keyed.OverlayLimits{Bytes: c.KeyedBytes} }
+
 // Validate joins every problem of c.
 func (c Config) Validate() error {
 	var errs []error
@@ -134,5 +142,6 @@ func (c Config) Validate() error {
 	bad(c.DiskLow > c.DiskHigh, "DiskLow %d is above DiskHigh %d", c.DiskLow, c.DiskHigh)
 	bad(c.EphemeralBytes < 0, "EphemeralBytes is negative")
 	bad(c.WriteBytes < 0 || c.TailBytes < 0, "a byte budget is negative")
+	bad(c.WriteBytes < 0 || c.TailBytes < 0 || c.KeyedBytes < 0, "a byte budget is negative")
 	return errors.Join(errs...)
 }

@@ -54,7 +54,7 @@ func (h *house) applied(c *Committed, e *format.Entry, o *Applied) {
 	h.writes.note(h.n.state.m.Touched(), e.Header.W)
 	h.n.files.applied(c, e, marked == c.Index)
 	h.forgotten()
-	if h.chunk.bytes() >= h.n.cfg.MarkBytes || h.soonDue() {
+	if h.chunk.bytes() >= h.n.cfg.MarkBytes || h.soonDue() || h.n.keyed.full() {
 		h.poke()
 	}
 }

@@ -8,8 +8,11 @@ import (
 // and then only the log brings them back, so that no checkpoint may be made.
 func (k *keyedRows) canFlush() bool { return k.store != nil || k.live.Len() == 0 && k.frozen == nil }
 
-// full reports that the rows of the overlay ask for a checkpoint.
-func (k *keyedRows) full() bool { return k.store != nil && k.live.Full() }
+// full reports that the rows of the overlay ask for a checkpoint. Any goroutine may ask.
+func (k *keyedRows) full() bool {
+	_, full := k.view.Load().LiveBytes()
+	return full && k.store != nil
+}
 
 // freeze puts a new overlay on top and returns the rows for the flush, nil when there are none. It
 // runs in the apply goroutine while no flush is under way. What an earlier flush could not write (a
@@ -32,7 +35,7 @@ func (k *keyedRows) freeze() *keyed.Overlay {
 		}
 	}
 	k.frozen = k.live
-	k.live = keyed.NewOverlay(keyed.OverlayLimits{})
+	k.live = keyed.NewOverlay(k.limits)
 	k.publish(k.frozen, k.store, k.at)
 	return k.frozen
 }

@@ -19,7 +19,7 @@ import (
 // file pushes a message to a partition of its own and files it as a dead letter with a reason.
 func (r *rig) file(reason string) {
 	r.t.Helper()
-	partition := "d-" + reason
+	partition := "d-" + reason[:min(len(reason), 20)]
 	r.mustPush(partition, "body of "+reason)
 	d, err := r.node.Pop(r.t.Context(), someone, engine.PopRequest{Scope: engine.Scope{Queue: "q", Partition: partition, Pinned: true},
 		Group: "g", Start: engine.Start{Kind: format.StartAll}})

@@ -20,10 +20,11 @@ type keyedRows struct {
 	at     uint64 // the store's version that is read
 	view   atomic.Pointer[keyed.View]
 	failed error
+	limits keyed.OverlayLimits
 }
 
-func newKeyedRows(store *keyed.Store, at uint64) *keyedRows {
-	k := &keyedRows{live: keyed.NewOverlay(keyed.OverlayLimits{}), store: store, at: at}
+func newKeyedRows(store *keyed.Store, at uint64, limits keyed.OverlayLimits) *keyedRows {
+	k := &keyedRows{live: keyed.NewOverlay(limits), store: store, at: at, limits: limits}
 	k.publish(nil, store, at)
 	return k
 }

@@ -4,14 +4,16 @@ import (
 	"queen/engine/format"
 )
 
-// mark ends the chunk when it is large or old enough: a Mark alone in its entry, carrying the
+// mark ends the chunk when it is large or old enough, or when keyed rows fill memory, which only a
+// checkpoint at a Mark empties: a Mark alone in its entry, carrying the
 // leader's chain hash and state digest of the mark before, so that a replica which disagrees stops.
 func (h *house) mark() {
 	n := h.n
 	h.marking.Lock()
 	defer h.marking.Unlock()
 	bytes, entries, since := h.chunk.open()
-	if entries == 0 || bytes < n.cfg.MarkBytes && n.cfg.Clock.Mono()-since < n.cfg.MarkEvery.Microseconds() {
+	full := n.keyed.full() && !n.files.busy()
+	if entries == 0 || !full && bytes < n.cfg.MarkBytes && n.cfg.Clock.Mono()-since < n.cfg.MarkEvery.Microseconds() {
 		return
 	}
 	h.commitMark()

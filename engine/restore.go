@@ -310,7 +310,7 @@ func (r *restorer) openKeyed(expect *keyed.Manifest) error {
 		if expect != nil {
 			return fmt.Errorf("engine: the checkpoint needs keyed rows at version %d, and KeyedDir is not set", at)
 		}
-		n.keyed = newKeyedRows(nil, 0)
+		n.keyed = newKeyedRows(nil, 0, n.cfg.overlay())
 		return nil
 	}
 	store, err := keyed.Open(keyed.Options{Dir: n.cfg.KeyedDir, Expect: expect, Logger: n.cfg.Log, FreeBytes: n.keyedFree,
@@ -319,7 +319,7 @@ func (r *restorer) openKeyed(expect *keyed.Manifest) error {
 		return err
 	}
 	r.f.store = store
-	n.keyed = newKeyedRows(store, at)
+	n.keyed = newKeyedRows(store, at, n.cfg.overlay())
 	if expect == nil || !store.Report().Unclean {
 		return nil
 	}

@@ -38,6 +38,37 @@ func (v View) Get(key []byte) (value []byte, found bool, err error) {
 	return v.store.GetAt(v.at, key)
 }
 
+// Snapshot returns the view as it is now, untouched by what is written to its live overlay from now on.
+func (v View) Snapshot() View {
+	if v.live != nil {
+		v.live = v.live.Snapshot()
+	}
+	return v
+}
+
+// Live returns the row of key if the live overlay has one, which may be a tombstone. It reads nothing
+// else, so that it may be asked while apply waits.
+func (v View) Live(key []byte) (Row, bool) {
+	if v.live == nil {
+		return Row{}, false
+	}
+	return v.live.Get(key)
+}
+
+// LiveBytes is what the live overlay takes in memory; full says that it asks for a checkpoint.
+func (v View) LiveBytes() (bytes int64, full bool) {
+	if v.live == nil {
+		return 0, false
+	}
+	return v.live.Bytes(), v.live.Full()
+}
+
+// Below returns the view without its live overlay: what does not change any more.
+func (v View) Below() View {
+	v.live = nil
+	return v
+}
+
 // ScanPrefix calls fn for the rows whose key begins with prefix, in ascending key order, beginning
 // after the key startAfter (from the first row if it is nil), for at most limit rows or until fn
 // returns false. key and value are valid during the call only.

@@ -227,3 +227,55 @@ func TestOverlayConcurrentScan(t *testing.T) {
 	close(stop)
 	wg.Wait()
 }
+
+// TestSnapshotKeepsItsRows: what is written after a snapshot shows in the view and not in the snapshot, in
+// either order of reading; a row below the live overlay is read from below.
+func TestSnapshotKeepsItsRows(t *testing.T) {
+	key := func(i int) []byte { return fmt.Appendf([]byte{byte(FamilyKV)}, "key %05d", i) }
+	live, frozen := NewOverlay(OverlayLimits{}), NewOverlay(OverlayLimits{})
+	put := func(o *Overlay, i int, value string) {
+		if err := o.Put(key(i), []byte(value)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 1000 {
+		put(live, i, "old")
+	}
+	put(frozen, 5000, "frozen")
+	v := NewView(live, frozen, nil, 0)
+	snap := v.Snapshot()
+	for i := range 2000 {
+		put(live, i*2, "new")
+	}
+	if err := live.Delete(key(7)); err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	err := snap.ScanPrefix([]byte{byte(FamilyKV)}, nil, 1<<20, func(_, value []byte) bool {
+		if seen++; string(value) == "new" {
+			t.Fatal("a row written after the snapshot")
+		}
+		return true
+	})
+	if err != nil || seen != 1001 {
+		t.Fatalf("%d rows, %v", seen, err)
+	}
+	if got, found, _ := v.Get(key(7)); found {
+		t.Fatalf("the view still has %q", got)
+	}
+	if got, found, _ := snap.Get(key(7)); !found || string(got) != "old" {
+		t.Fatalf("the snapshot has %q, %v", got, found)
+	}
+	if _, in := v.Live(key(5000)); in {
+		t.Fatal("a frozen row counts as live")
+	}
+	if row, in := v.Live(key(7)); !in || !row.Tombstone {
+		t.Fatal("a deletion does not show as one")
+	}
+	if _, found, _ := v.Below().Get(key(1)); found {
+		t.Fatal("a live row lies below")
+	}
+	if got, found, _ := v.Below().Get(key(5000)); !found || string(got) != "frozen" {
+		t.Fatalf("below lies %q, %v", got, found)
+	}
+}
