@@ -26,6 +26,9 @@ type ackEncoder struct {
 	// lease is the one parsed last, from text.
 	text  string
 	lease format.UUID
+	// whole: the acks are parts of a transaction, all of which take place or none. again: they took place
+	// before, so that it does not matter what can not be found any more.
+	whole, again bool
 }
 
 type ackKey struct {
@@ -77,8 +80,11 @@ func (e *ackEncoder) add(op int, a *Ack) *Error {
 		return errBadStatus()
 	}
 	offset, err := e.resolve(g, a)
-	if err != nil {
+	switch {
+	case err != nil && !e.again:
 		return err
+	case err != nil:
+		offset = ^format.Offset(0)
 	}
 	e.items = append(e.items, ackItem{op: op, group: g, offset: offset, status: a.Status,
 		reason: cutReason(a.Reason), delay: a.Delay.Microseconds()})
@@ -311,7 +317,7 @@ func (e *ackEncoder) results(out []Result) {
 		for _, k := range e.itemsOf(g) {
 			item := &e.items[k]
 			r := &out[item.op]
-			if r.Ack, r.Err = ackVerdict(item, res); r.Err == nil && !r.Ack.Noop {
+			if r.Ack, r.Err = ackVerdict(item, res, e.whole); r.Err == nil && !r.Ack.Noop && !e.again {
 				e.count(item.status)
 			}
 		}
@@ -333,14 +339,15 @@ func (e *ackEncoder) count(s format.AckStatus) {
 	}
 }
 
-// ackVerdict is what the group's verdict means for one message (S-ack-9, S-ack-10, S-ack-11).
-func ackVerdict(it *ackItem, res *format.AckResult) (AckItem, *Error) {
+// ackVerdict is what the group's verdict means for one message (S-ack-9, S-ack-10, S-ack-11). In a transaction that
+// took place an unfenced one may lie beyond what is leased (S-txn-8).
+func ackVerdict(it *ackItem, res *format.AckResult, whole bool) (AckItem, *Error) {
 	switch {
 	case it.offset < res.Before && it.status == format.AckCompleted:
 		return AckItem{Noop: true}, nil
 	case it.offset < res.Before:
 		return AckItem{}, errOfCode(format.CodeCommitted)
-	case it.offset >= res.LeaseEnd:
+	case it.offset >= res.LeaseEnd && !whole:
 		return AckItem{}, errOfCode(format.CodeUnresolvable)
 	}
 	filed := res.Filed && it.offset >= res.FiledFirst && it.offset < res.FiledEnd

@@ -25,6 +25,7 @@ func (n *Node) Apply(c Committed) (Applied, error) {
 	switched := false
 	n.state.Lock()
 	before := n.state.m.Rows()
+	n.keyed.expect(n.state.m, fl)
 	err = errors.Join(n.state.m.Apply(c.Index, &e, &fl.results), n.keyed.failed)
 	if err == nil {
 		n.index(&c, e.Header.W, &fl.results) // before the lock goes: who sees an offset finds its row
@@ -42,6 +43,10 @@ func (n *Node) Apply(c Committed) (Applied, error) {
 	n.counters.entries.Add(1)
 	n.counters.entryBytes.Add(uint64(e.Len))
 	n.house.applied(&c, &e, &outcome) // first: who waited for a Mark finds it noted
+	n.keyed.changes.publish()
+	if len(fl.subs) > 0 {
+		n.flights.land(fl.header.Fuse)
+	}
 	n.complete(fl)
 	n.wake(n.state.m.Touched())
 	if switched && n.ready.Load() {
@@ -66,7 +71,7 @@ func (n *Node) index(c *Committed, w format.Wall, res *format.Results) {
 		row := rows.Row{
 			Partition: a.Partition, Base: a.Base, Number: a.Row, Prev: a.PrevRow, W: w,
 			Index: c.Index, First: it.First, Segment: c.Pos.Segment, Pos: c.Pos.Pos,
-			Off: a.Pos, Len: a.Len, Count: a.Count, Kept: a.Kept, Flags: rows.Native,
+			Off: a.Pos, Len: a.Len, Count: a.Count, Kept: a.Kept, Flags: rowFlags(it.Kind),
 		}
 		if a.Kept < a.Count {
 			row.Flags |= rows.Partial
@@ -85,6 +90,15 @@ func (n *Node) index(c *Committed, w format.Wall, res *format.Results) {
 	n.files.noteStored(&stored)
 	n.rows.Add(batch)
 	n.house.rowBatch = batch
+}
+
+// rowFlags are what a row says of a frame that a command of this kind brought, before it is known which messages
+// were refused.
+func rowFlags(k format.Kind) rows.Flags {
+	if k == format.KindFire {
+		return rows.Native | rows.ExplicitID
+	}
+	return rows.Native
 }
 
 // complete hands the verdicts to the callers, in order of submission.

@@ -141,7 +141,6 @@ func (c Config) Validate() error {
 	bad(c.DiskHigh < 0 || c.DiskHigh > 100, "DiskHigh %d is not a percentage", c.DiskHigh)
 	bad(c.DiskLow > c.DiskHigh, "DiskLow %d is above DiskHigh %d", c.DiskLow, c.DiskHigh)
 	bad(c.EphemeralBytes < 0, "EphemeralBytes is negative")
-	bad(c.WriteBytes < 0 || c.TailBytes < 0, "a byte budget is negative")
 	bad(c.WriteBytes < 0 || c.TailBytes < 0 || c.KeyedBytes < 0, "a byte budget is negative")
 	return errors.Join(errs...)
 }

@@ -15,5 +15,19 @@ type counters struct {
 	entries, entryBytes                       atomic.Uint64
 	duplicateProbes, runProbes, staleEvidence atomic.Uint64
 	overloaded, storageRefused                atomic.Uint64
-	commit                                    stats.Histogram
+	kvWrites, kvReads, kvLost                 atomic.Uint64
+	transactions, rolledBack, repeated        atomic.Uint64
+	locksGranted, locksRefused                atomic.Uint64
+	timersScheduled, timersCancelled          atomic.Uint64
+	timersFired, timersRefused                atomic.Uint64
+	commit, timerLate                         stats.Histogram
+}
+
+// kv counts one KV command.
+func (c *counters) kv(item *KVItem) {
+	if item.Applied {
+		c.kvWrites.Add(1)
+	} else {
+		c.kvLost.Add(1)
+	}
 }

@@ -11,19 +11,22 @@ import (
 // Do implements Engine. Consumption and writes of one batch travel as two submissions, so that the
 // writes wait for admission and the acks do not (S-bp-3).
 func (n *Node) Do(ctx context.Context, c Caller, b Batch) ([]Result, error) {
-	if b.Atomic {
-		return nil, &Error{Code: CodeNotBuilt, Message: "transactions are not built yet"}
-	}
-	if c.Key != "" {
-		return nil, &Error{Code: CodeNotBuilt, Field: "Idempotency-Key", Message: "idempotency keys are not built yet"}
-	}
 	if ctx.Err() != nil {
 		return nil, errContext(ctx, OutcomeNone)
 	}
-	d := doCall{n: n, caller: c, ops: b.Ops, out: make([]Result, len(b.Ops))}
-	d.push = pushEncoder{n: n, caller: c, ops: b.Ops, sub: newSubmission(writing)}
-	d.use = newSubmission(consumption)
-	d.ack = ackEncoder{n: n, caller: c, sub: d.use}
+	shape := shapeOf(b.Ops)
+	if shape.keyed() {
+		if err := shape.check(b.Atomic); err != nil {
+			return nil, err
+		}
+		if err := distinct(b.Ops); err != nil {
+			return nil, err
+		}
+	}
+	if b.Atomic || c.Key != "" {
+		return n.doWhole(ctx, c, b, &shape)
+	}
+	d := n.newCall(c, b.Ops, newSubmission(consumption), newSubmission(writing))
 	for i, op := range b.Ops {
 		if err := d.encode(ctx, i, op); err != nil {
 			d.refuse(i, err)
@@ -35,7 +38,18 @@ func (n *Node) Do(ctx context.Context, c Caller, b Batch) ([]Result, error) {
 	}
 	d.results()
 	d.repeatStale(ctx)
+	d.answerReads(ctx)
 	return d.out, nil
+}
+
+// newCall begins a call that puts what consumers do into use and what grows storage into write, which may be
+// the same.
+func (n *Node) newCall(c Caller, ops []Op, use, write *submission) *doCall {
+	d := &doCall{n: n, caller: c, ops: ops, out: make([]Result, len(ops)), use: use}
+	d.push = pushEncoder{n: n, caller: c, ops: ops, sub: write}
+	d.ack = ackEncoder{n: n, caller: c, sub: use}
+	d.look.tenant = c.Tenant
+	return d
 }
 
 // repeatStale pushes again what apply refused because the marks moved on between the look-up of older
@@ -51,6 +65,9 @@ func (d *doCall) repeatStale(ctx context.Context) {
 		if d.push.sub.items()[f.command].Code == format.CodeStaleEvidence && (len(at) == 0 || at[len(at)-1] != f.op) {
 			at, again.Ops = append(at, f.op), append(again.Ops, d.ops[f.op])
 		}
+	}
+	for _, op := range d.stale {
+		at, again.Ops = append(at, op), append(again.Ops, d.ops[op])
 	}
 	if len(at) == 0 {
 		return
@@ -89,6 +106,15 @@ type doCall struct {
 	// wrote and used say which of the two submissions hold commands.
 	wrote, used bool
 	after       []afterOp
+
+	// atomic: the call is a transaction; reads are answered by its look, others after the call.
+	atomic bool
+	look   kvLook
+	reads  []readOp
+	// grows says that some command adds to what is stored; repeating that the call took place before.
+	grows, repeating bool
+	// stale are single ops whose evidence came too late.
+	stale []int
 }
 
 type afterOp struct {
@@ -111,6 +137,14 @@ func (d *doCall) encode(ctx context.Context, i int, op Op) *Error {
 		return d.setOffset(i, op)
 	case *Redrive:
 		return d.redrive(ctx, i, op)
+	case *KV:
+		return d.kv(i, op)
+	case *Lock:
+		return d.lock(i, op)
+	case *Timer:
+		return d.timer(i, op)
+	case *CommitOffset:
+		return d.position(i, op)
 	}
 	return &Error{Code: CodeNotBuilt, Message: "this operation is not built yet"}
 }
@@ -196,6 +230,19 @@ func (d *doCall) setOffset(i int, op *SetOffset) *Error {
 	d.one(i, d.counted)
 	d.use.buf.AddSetOffset(&cmd)
 	return nil
+}
+
+// side is the submission for a command that grows storage, or for one that does not.
+func (d *doCall) side(grows bool) *submission {
+	if d.grows = d.grows || grows; grows {
+		return d.push.sub
+	}
+	return d.use
+}
+
+// then remembers that the next command of a submission answers op i.
+func (d *doCall) then(i int, sub *submission, finish func(*submission, *format.Result, *Result)) {
+	d.after = append(d.after, afterOp{op: i, command: sub.buf.Count, write: sub == d.push.sub, finish: finish})
 }
 
 // one remembers that the next command of the consumption submission answers op i.

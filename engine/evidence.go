@@ -139,8 +139,9 @@ func (n *Node) scanForward(part *partView, from, to format.Offset, id string, us
 	var hit format.Offset
 	found := false
 	reader := frameReader{n: n}
+	told, _ := format.ParseUUID(id)
 	_, err := reader.read(part.span(from, to), maxReadBytes, false, func(rec *Record) bool {
-		if rec.TransactionID == id && !used(rec.Offset) {
+		if (rec.TransactionID == id || rec.ID == told) && !used(rec.Offset) {
 			hit, found = rec.Offset, true
 		}
 		return !found

@@ -337,6 +337,7 @@ func (n *Node) recordAt(part *partView, o format.Offset, err error) (Record, boo
 // scanBack looks for a caller's id in offsets [from, to), newest frames first, within bounds.
 func (n *Node) scanBack(part *partView, from, to format.Offset, id string, frames int, bytesLeft int64) (Record, bool, error) {
 	want := []byte(id)
+	told, _ := format.ParseUUID(id)
 	reader := frameReader{n: n}
 	for to > from && frames > 0 && bytesLeft > 0 {
 		low := from
@@ -355,7 +356,7 @@ func (n *Node) scanBack(part *partView, from, to format.Offset, id string, frame
 			var hit Record
 			ok := false
 			err := reader.walk(&r, from, to, func(rec *Record) bool {
-				if bytes.Equal(viewBytes(rec.TransactionID), want) {
+				if bytes.Equal(viewBytes(rec.TransactionID), want) || rec.ID == told {
 					hit, ok = *rec, true
 				}
 				return !ok

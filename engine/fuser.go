@@ -56,6 +56,15 @@ type submission struct {
 	flight *flight
 	first  int // number of its first command in the entry
 	err    *Error
+
+	// settles are looks to be taken right after commands of it were applied.
+	settles []settle
+	// ordinal is the entry's first ordinal that is the submission's; head counts the commands in front of its
+	// own, which bracket them.
+	ordinal format.Ordinal
+	head    int
+	// again says that the verdicts are those of an earlier call.
+	again bool
 }
 
 const (
@@ -74,7 +83,19 @@ type flight struct {
 
 // items are the verdicts about the submission's commands; valid once it is done.
 func (s *submission) items() []format.Result {
-	return s.flight.results.Items[s.first : s.first+s.count]
+	return s.flight.results.Items[s.first+s.head : s.first+s.count]
+}
+
+// brackets are the verdicts about the commands in front.
+func (s *submission) brackets() []format.Result {
+	return s.flight.results.Items[s.first : s.first+s.head]
+}
+
+// settle is a look to be taken when the command at an ordinal, counted from the submission's first, was
+// applied.
+type settle struct {
+	at   format.Ordinal
+	look *kvLook
 }
 
 type queueName struct {

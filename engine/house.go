@@ -24,7 +24,8 @@ type house struct {
 	rates  rates
 	rest   rest
 	// forget asks the apply goroutine to let resident ids go that are over.
-	forget atomic.Bool
+	forget  atomic.Bool
+	expired atomic.Int64 // monotonic time of the newest entry that was to free keyed rows
 	// marking is held from the look at the chunk to the end of its Mark.
 	marking sync.Mutex
 
@@ -54,6 +55,7 @@ func (h *house) applied(c *Committed, e *format.Entry, o *Applied) {
 	h.writes.note(h.n.state.m.Touched(), e.Header.W)
 	h.n.files.applied(c, e, marked == c.Index)
 	h.forgotten()
+	h.n.timers.applied()
 	if h.chunk.bytes() >= h.n.cfg.MarkBytes || h.soonDue() || h.n.keyed.full() {
 		h.poke()
 	}
@@ -142,6 +144,9 @@ func (h *house) turn() (again bool) {
 		h.commit(s)
 		again = true
 	}
+	if h.expire(false) {
+		again = true
+	}
 	if pending.Reveals > 0 {
 		again = h.reveal() || again
 	}
@@ -153,6 +158,34 @@ func (h *house) turn() (again bool) {
 	}
 	h.mark()
 	return again
+}
+
+// How long a keyed row may outlive its time before it is freed: nobody sees it any more, except that who follows
+// changes is told of its end.
+const (
+	expireEvery   = 5 * time.Second
+	expireWatched = 250 * time.Millisecond
+)
+
+// expire proposes an entry that frees keyed rows whose time is over, if there is one and none was proposed for a
+// while. It reports whether it did.
+func (h *house) expire(now bool) bool {
+	n := h.n
+	n.state.RLock()
+	due, ok := n.state.m.NextExpiry()
+	n.state.RUnlock()
+	mono := n.cfg.Clock.Mono()
+	every := expireEvery
+	if n.keyed.changes.followed() {
+		every = expireWatched
+	}
+	if !ok || due > n.wall() || !now && mono-h.expired.Load() < every.Microseconds() {
+		return false
+	}
+	h.expired.Store(mono)
+	s := newSubmission(consumption)
+	s.buf.AddTick()
+	return h.commit(s)
 }
 
 // sweepRows bounds the rows that one Sweep frees, so that apply is not held up.
@@ -237,6 +270,9 @@ func (n *Node) Settle() {
 	for again := true; again && !n.closing(); {
 		again = n.house.turn()
 	}
+	for !n.closing() && n.house.expire(true) {
+	}
+	n.timers.settle()
 	n.house.retain()
 	n.house.sweep()
 	for again := true; again && !n.closing(); {

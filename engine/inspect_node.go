@@ -424,6 +424,25 @@ func (in inspector) Overview(_ context.Context, who Caller) (Overview, error) {
 	return o, nil
 }
 
+// keyedStats fills in what is counted of keyed rows, transactions, locks and timers.
+func (in inspector) keyedStats(st *Stats) {
+	n, c := in.n, &in.n.counters
+	st.KVWrites, st.KVReads, st.KVLost = c.kvWrites.Load(), c.kvReads.Load(), c.kvLost.Load()
+	st.Transactions, st.RolledBack, st.Repeated = c.transactions.Load(), c.rolledBack.Load(), c.repeated.Load()
+	st.LocksGranted, st.LocksRefused = c.locksGranted.Load(), c.locksRefused.Load()
+	st.TimersScheduled, st.TimersCancelled = c.timersScheduled.Load(), c.timersCancelled.Load()
+	st.TimersFired, st.TimersRefused = c.timersFired.Load(), c.timersRefused.Load()
+	st.TimerLateMicros.Counts, st.TimerLateMicros.Sum = c.timerLate.Snapshot()
+	n.state.RLock()
+	st.KVRows, _ = n.state.m.KeyedSum(machine.FamilyKV)
+	st.TimersPending, _ = n.state.m.KeyedSum(machine.FamilyTimer)
+	due, ok := n.state.m.NextTimer()
+	n.state.RUnlock()
+	if now := n.wall(); ok && due < now {
+		st.TimerOldestLateMicros = uint64(now - due)
+	}
+}
+
 func (in inspector) Stats() Stats {
 	n := in.n
 	c := &n.counters
@@ -437,6 +456,7 @@ func (in inspector) Stats() Stats {
 		Parked: int64(n.park.count()), InflightWriteBytes: n.writes.inflight(),
 	}
 	st.CommitMicros.Counts, st.CommitMicros.Sum = c.commit.Snapshot()
+	in.keyedStats(&st)
 	log := n.seq.Log()
 	ls := log.Stats()
 	st.Flushes = ls.Extents

@@ -9,6 +9,7 @@ import (
 
 	"queen/engine/format"
 	"queen/engine/keyed"
+	"queen/engine/machine"
 )
 
 // keyedRows takes the keyed rows of apply into the overlay that is newer than the last checkpoint,
@@ -21,6 +22,13 @@ type keyedRows struct {
 	view   atomic.Pointer[keyed.View]
 	failed error
 	limits keyed.OverlayLimits
+
+	// While an entry is applied: the looks that its callers want taken, by ordinal.
+	m       *machine.Machine
+	settles []settle
+	settled int
+
+	changes kvChanges
 }
 
 func newKeyedRows(store *keyed.Store, at uint64, limits keyed.OverlayLimits) *keyedRows {
@@ -42,16 +50,43 @@ func full(family byte, key []byte) []byte {
 // Put implements machine.KeyedSink. Rows are checked at the edge, so a refusal is our fault: it is
 // kept and ends the node at the next apply.
 func (k *keyedRows) Put(family byte, key, value []byte) {
-	k.failed = errors.Join(k.failed, k.live.Put(full(family, key), bytes.Clone(value)))
+	at, row := full(family, key), bytes.Clone(value)
+	k.failed = errors.Join(k.failed, k.live.Put(at, row))
+	if family == machine.FamilyKV {
+		k.changes.add(kvEvent{version: k.m.KeyVersion(), key: at, row: row})
+	}
 }
 
 // Delete implements machine.KeyedSink.
 func (k *keyedRows) Delete(family byte, key []byte) {
-	k.failed = errors.Join(k.failed, k.live.Delete(full(family, key)))
+	at := full(family, key)
+	k.failed = errors.Join(k.failed, k.live.Delete(at))
+	if family == machine.FamilyKV {
+		k.changes.add(kvEvent{version: k.m.KeyVersion(), key: at})
+	}
 }
 
-// Settled implements machine.KeyedSink.
-func (k *keyedRows) Settled(format.Ordinal) {}
+// expect notes the looks that the callers of an entry want.
+func (k *keyedRows) expect(m *machine.Machine, fl *flight) {
+	if k.m == nil {
+		k.changes.begin(m.KeyVersion())
+	}
+	k.m, k.settles, k.settled = m, k.settles[:0], 0
+	for _, s := range fl.subs {
+		for _, w := range s.settles {
+			k.settles = append(k.settles, settle{at: s.ordinal + w.at, look: w.look})
+		}
+	}
+}
+
+// Settled implements machine.KeyedSink. Looks stand in the order of the commands.
+func (k *keyedRows) Settled(o format.Ordinal) {
+	for ; k.settled < len(k.settles) && k.settles[k.settled].at <= o; k.settled++ {
+		if s := &k.settles[k.settled]; s.at == o {
+			s.look.take(k.m, k, k.m.W())
+		}
+	}
+}
 
 // deadReason reads why a dead letter was filed. "" when none was given.
 func (k *keyedRows) deadReason(id []byte) (string, error) {

@@ -39,6 +39,7 @@ type Node struct {
 	writes    *admission
 	stamp     *stamper
 	house     *house
+	timers    *timers
 	files     *files
 	ids       *ids
 	keyed     *keyedRows
@@ -110,7 +111,7 @@ func Open(cfg Config, seq Sequencer) (*Node, error) {
 		delivered: newDelivered(cfg.DeliveredBytes), writes: newAdmission(cfg.Clock, cfg.WriteBytes),
 		stopping: make(chan struct{}),
 	}
-	n.house = newHouse(n)
+	n.house, n.timers = newHouse(n), newTimers(n)
 	n.files, n.ids = newFiles(n), newIDs(n)
 	applied, err := n.restore()
 	if err != nil {
@@ -134,6 +135,7 @@ func Open(cfg Config, seq Sequencer) (*Node, error) {
 	n.ephemeral = newEphemeral(EphemeralOptions{Clock: cfg.Clock, Rows: n, Incarnation: cfg.Rand.Uint64(), MaxBytes: cfg.EphemeralBytes})
 	n.ready.Store(true)
 	n.house.start()
+	n.timers.start()
 	n.files.start()
 	return n, nil
 }
@@ -183,6 +185,7 @@ func (n *Node) stop() error {
 		n.park.close()
 		n.ephemeral.close()
 		n.house.stop()
+		n.timers.stop()
 		err = n.files.stop()
 		n.fuser.close()
 		n.background.Wait()
@@ -230,38 +233,6 @@ func (n *Node) Status(context.Context) (Status, error) {
 	return st, nil
 }
 
-// Keyed implements Engine.
-func (n *Node) Keyed() Keyed { return keyedNotBuilt{} }
-
-type keyedNotBuilt struct{}
-
-var errKeyedNotBuilt = &Error{Code: CodeNotBuilt, Message: "keyed rows are not built yet"}
-
-func (keyedNotBuilt) KV(context.Context, Caller, []KV) ([]KVItem, error) {
-	return nil, errKeyedNotBuilt
-}
-func (keyedNotBuilt) Namespaces(context.Context, Caller) ([]KVNamespace, error) {
-	return nil, errKeyedNotBuilt
-}
-func (keyedNotBuilt) Browse(context.Context, Caller, KVBrowse) (KVItem, error) {
-	return KVItem{}, errKeyedNotBuilt
-}
-func (keyedNotBuilt) Locks(context.Context, Caller, []string) ([][]LockHolder, error) {
-	return nil, errKeyedNotBuilt
-}
-func (keyedNotBuilt) Timer(context.Context, Caller, string, string) (TimerInfo, bool, error) {
-	return TimerInfo{}, false, errKeyedNotBuilt
-}
-func (keyedNotBuilt) Timers(context.Context, Caller, string, Page) ([]TimerInfo, string, error) {
-	return nil, "", errKeyedNotBuilt
-}
-func (keyedNotBuilt) CountTimers(context.Context, Caller, string, string) (uint64, error) {
-	return 0, errKeyedNotBuilt
-}
-func (keyedNotBuilt) WatchKV(context.Context, Caller, KVWatch) (KVWatcher, error) {
-	return nil, errKeyedNotBuilt
-}
-
 // withTimer is a context that ends after d of the node's own clock.
 func (n *Node) withTimer(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -272,9 +243,12 @@ func (n *Node) withTimer(ctx context.Context, d time.Duration) (context.Context,
 // event reports something an operator should know; never called per message.
 func (n *Node) event(what string, err error) { n.cfg.Log.Warn("engine "+what, "err", err) }
 
+// storageFull reports that the disk gate is closed: nothing that grows storage is taken.
+func (n *Node) storageFull() bool { return n.full.Load() || n.seq.Log().PoolLow() }
+
 // admitWrite takes write admission and passes the disk gate.
 func (n *Node) admitWrite(ctx context.Context, bytes int64) *Error {
-	if n.full.Load() || n.seq.Log().PoolLow() {
+	if n.storageFull() {
 		n.counters.storageRefused.Add(1)
 		return &Error{Code: CodeStorageFull, Message: "the disk is above its high mark; acks and deletes still work"}
 	}

@@ -2,6 +2,8 @@ package engine
 
 import (
 	"context"
+	"math"
+	"slices"
 	"sync"
 
 	"queen/engine/format"
@@ -12,6 +14,55 @@ type flights struct {
 	mu struct {
 		sync.Mutex
 		byFuse map[uint64]*flight
+		landed uint64 // fuse number of the newest entry that was applied
+		waits  []flightWait
+	}
+}
+
+// flightWait waits for an entry and all before it to be applied.
+type flightWait struct {
+	fuse uint64
+	done chan struct{}
+}
+
+// land notes that an entry was applied.
+func (f *flights) land(fuse uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.mu.landed = fuse
+	f.mu.waits = slices.DeleteFunc(f.mu.waits, func(w flightWait) bool {
+		if w.fuse > fuse {
+			return false
+		}
+		close(w.done)
+		return true
+	})
+}
+
+// behind reports that an entry is not applied yet.
+func (f *flights) behind(fuse uint64) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.mu.landed < fuse
+}
+
+// wait returns once the entry of a fuse number, and with it all before it, is applied.
+func (f *flights) wait(ctx context.Context, stopping <-chan struct{}, fuse uint64) *Error {
+	f.mu.Lock()
+	w := flightWait{fuse, make(chan struct{})}
+	if f.mu.landed >= fuse {
+		close(w.done)
+	} else {
+		f.mu.waits = append(f.mu.waits, w)
+	}
+	f.mu.Unlock()
+	select {
+	case <-w.done:
+		return nil
+	case <-stopping:
+		return errClosed()
+	case <-ctx.Done():
+		return errContext(ctx, OutcomeNone)
 	}
 }
 
@@ -45,6 +96,11 @@ func (f *flights) drain() (subs []*submission) {
 		subs = append(subs, fl.subs...)
 	}
 	f.mu.byFuse = nil
+	f.mu.landed = math.MaxUint64
+	for _, w := range f.mu.waits {
+		close(w.done)
+	}
+	f.mu.waits = nil
 	return subs
 }
 
@@ -147,7 +203,7 @@ func (n *Node) pack(subs []*submission) *Proposal {
 	for _, s := range subs {
 		s.flight = fl
 		s.count = s.buf.Count
-		s.first, _ = n.builder.Add(s.buf)
+		s.first, s.ordinal = n.builder.Add(s.buf)
 	}
 	n.flights.put(fl)
 	p := &n.proposal

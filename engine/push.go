@@ -33,7 +33,16 @@ type pushEncoder struct {
 	lookedAt string
 	looked   bool
 	ring     *seal.Ring
+	// firsts are the ids of a transaction so far, which stores each once (S-txn-11); nil for other calls.
+	firsts map[firstKey]msgPlace
+	// dry encodes to see what would stand where, for a call that took place before.
+	dry bool
 }
+
+// firstKey is an id in its partition, msgPlace the message that has it: number at of op.
+type firstKey struct{ queue, partition, id string }
+
+type msgPlace struct{ op, at int }
 
 // pushFrame says which messages of which op a frame holds. Repeats of an id inside the frame are judged
 // by apply, whatever the window; those of a message in an earlier frame of the op are left out of the
@@ -44,8 +53,11 @@ type pushFrame struct {
 	left         []leftOut
 }
 
-// leftOut is message number at of an op, which repeats number of.
-type leftOut struct{ at, of int }
+// leftOut is message number at of an op, which repeats another one.
+type leftOut struct {
+	at int
+	of msgPlace
+}
 
 // add encodes one Append. An error refuses this op alone, nothing of it is encoded.
 func (p *pushEncoder) add(op int, a *Append) *Error {
@@ -53,14 +65,14 @@ func (p *pushEncoder) add(op int, a *Append) *Error {
 		return err
 	}
 	if !p.looked || p.lookedAt != a.Queue {
-		ring, err := p.n.sealFor(p.caller.Tenant, a.Queue)
+		ring, err := p.sealFor(a.Queue)
 		if p.looked = err == nil; err != nil {
 			return err
 		}
 		p.lookedAt, p.ring = a.Queue, ring
 	}
 	p.lookAhead(op)
-	var firsts map[string]int // number of the first message with an id, when the push is cut
+	firsts := p.firsts // the first message with an id, in a transaction or when the push is cut
 	for from := 0; from < len(a.Messages); {
 		to, bytes := from, 0
 		for to < len(a.Messages) && (to == from || bytes+len(a.Messages[to].Payload) <= maxFrameBytes) {
@@ -68,7 +80,7 @@ func (p *pushEncoder) add(op int, a *Append) *Error {
 			to++
 		}
 		if to < len(a.Messages) && firsts == nil {
-			firsts = map[string]int{}
+			firsts = map[firstKey]msgPlace{}
 		}
 		if err := p.addFrame(op, a, from, to, firsts); err != nil {
 			return err
@@ -78,7 +90,15 @@ func (p *pushEncoder) add(op int, a *Append) *Error {
 	return nil
 }
 
-func (p *pushEncoder) addFrame(op int, a *Append, from, to int, firsts map[string]int) *Error {
+// sealFor is what the frames of a queue are sealed with.
+func (p *pushEncoder) sealFor(queue string) (*seal.Ring, *Error) {
+	if p.dry {
+		return nil, nil
+	}
+	return p.n.sealFor(p.caller.Tenant, queue)
+}
+
+func (p *pushEncoder) addFrame(op int, a *Append, from, to int, firsts map[firstKey]msgPlace) *Error {
 	p.msgs, p.hashes, p.heads, p.named = p.msgs[:0], p.hashes[:0], p.heads[:0], p.named[:0]
 	f := pushFrame{op: op, from: from, to: to, command: -1}
 	for i := from; i < to; i++ {
@@ -88,13 +108,14 @@ func (p *pushEncoder) addFrame(op int, a *Append, from, to int, firsts map[strin
 			id = p.ids.take()
 		}
 		if firsts != nil && id >= 0 {
-			first, again := firsts[m.TransactionID]
-			if again && first < from {
+			key := firstKey{a.Queue, a.Partition, m.TransactionID}
+			first, again := firsts[key]
+			if again && (first.op != op || first.at < from) {
 				f.left = append(f.left, leftOut{at: i, of: first})
 				continue
 			}
 			if !again {
-				firsts[m.TransactionID] = i
+				firsts[key] = msgPlace{op, i}
 			}
 		}
 		p.addMessage(m, id)
@@ -208,9 +229,11 @@ func (p *pushEncoder) results(out []Result) {
 		}
 		r := &out[f.op]
 		for _, l := range f.left {
-			part[l.at-f.from] = repeated(r.Messages[l.of])
+			part[l.at-f.from] = repeated(out[l.of.op].Messages[l.of.at])
 		}
-		p.count(part, f)
+		if !p.dry {
+			p.count(part, f)
+		}
 		if r.Messages == nil {
 			r.Messages = part[:len(part):len(part)]
 		} else {

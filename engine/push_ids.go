@@ -44,7 +44,7 @@ func (p *pushEncoder) lookAhead(op int) {
 			}
 			x.to++
 		}
-		if len(x.hashes) > 0 {
+		if len(x.hashes) > 0 && !p.dry {
 			x.hits = p.evidence.probe(p, x)
 		}
 	}

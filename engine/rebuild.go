@@ -200,7 +200,7 @@ func (w *logWalk) stored(v *logstore.View, e *format.Entry) error {
 		if err := r.AnyAppend(&w.append); err != nil {
 			return err
 		}
-		w.row(v, e, r.Ordinal(), &o)
+		w.row(v, e, r.Kind(), r.Ordinal(), &o)
 		if v.Index >= min(w.idsFrom, w.runsFrom) {
 			w.addIDs(v, e, r.Ordinal(), &o)
 		}
@@ -243,13 +243,13 @@ func (w *logWalk) recover(batch []rows.Row) {
 	w.r.n.rows.Recover(batch)
 }
 
-func (w *logWalk) row(v *logstore.View, e *format.Entry, first format.Ordinal, o *format.FrameOutcome) {
+func (w *logWalk) row(v *logstore.View, e *format.Entry, kind format.Kind, first format.Ordinal, o *format.FrameOutcome) {
 	if v.Index < w.rowsFrom {
 		return
 	}
 	row := rows.Row{
 		Partition: o.Partition, Base: o.Base, W: e.Header.W, Index: v.Index, First: first, Segment: v.Pos.Segment,
-		Pos: v.Pos.Pos, Off: w.append.PayloadPos, Len: w.append.PayloadLen, Count: o.Count, Kept: o.Kept, Flags: rows.Native,
+		Pos: v.Pos.Pos, Off: w.append.PayloadPos, Len: w.append.PayloadLen, Count: o.Count, Kept: o.Kept, Flags: rowFlags(kind),
 	}
 	if o.Kept < o.Count {
 		row.Flags |= rows.Partial

@@ -82,6 +82,9 @@ func (f *frameReader) record(rec *Record, r *rows.Row, place format.Place, offse
 		Offset: offset, TraceID: m.TraceID, ProducerSub: viewString(m.ProducerSub),
 		ContentType: viewString(m.ContentType), Payload: m.Payload, CreatedAt: r.W,
 	}
+	if !m.ExplicitID.IsZero() {
+		rec.ID = m.ExplicitID // told when its timer was scheduled
+	}
 	if m.HasID {
 		rec.TransactionID, rec.HasCallerID = viewString(m.TransactionID), true
 	} else {

@@ -65,6 +65,14 @@ func (s *stamper) now() (format.Mono, format.Wall) {
 	return s.mu.t, s.mu.w
 }
 
+// nowFuse is the calendar time, and the number of the newest entry that may bear an earlier one.
+func (s *stamper) nowFuse() (format.Wall, uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.advance()
+	return s.mu.w, s.mu.fuse
+}
+
 // step describes a wall clock that W does not follow, "" when there is none.
 func (s *stamper) step() string {
 	s.mu.Lock()

@@ -1,8 +1,6 @@
 package enginetest
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"math"
 	"regexp"
@@ -12,6 +10,7 @@ import (
 
 	"queen/engine"
 	"queen/engine/format"
+	"queen/engine/value"
 )
 
 // What one call may hold (S-kv-19, S-lock-11, S-tmr-13, S-txn-13, S-txn-18): of KV ops and keys alone, and beside
@@ -39,11 +38,8 @@ func tooLarge(field, message string) *engine.Error {
 
 // compact is a JSON text without spaces between its tokens, nil when it is none.
 func compact(text []byte) []byte {
-	var b bytes.Buffer
-	if !utf8.Valid(text) || json.Compact(&b, text) != nil {
-		return nil
-	}
-	return b.Bytes()
+	out, _ := value.Compact(text)
+	return out
 }
 
 func finite(n format.Number) bool {

@@ -7,6 +7,7 @@ import (
 
 	"queen/engine"
 	"queen/engine/format"
+	"queen/engine/value"
 )
 
 // kvDo judges one op that changes or checks a key.
@@ -19,7 +20,7 @@ func (s *state) kvDo(t format.Tenant, op *engine.KV) engine.KVItem {
 	switch op.Kind {
 	case engine.KVPut:
 		row := kvRow{value: compact(op.Value), expires: s.until(op)}
-		row.number = numberOf(row.value)
+		row.number = value.Number(row.value)
 		return kvWritten(op.Key, s.kvSet(k, row))
 	case engine.KVDelete:
 		s.kvDrop(k)

@@ -2,7 +2,6 @@ package enginetest
 
 import (
 	"bytes"
-	"encoding/json"
 	"maps"
 	"math"
 	"slices"
@@ -128,24 +127,14 @@ func (r *kvRow) view(key string) engine.KVRow {
 	return engine.KVRow{Key: key, Value: bytes.Clone(r.value), Version: r.version, Expires: r.expires, Updated: r.updated}
 }
 
-// numberOf reads a JSON text that is a number: an integer as long as it is written as one and fits.
-func numberOf(text []byte) format.Number {
-	if i, err := strconv.ParseInt(string(text), 10, 64); err == nil {
-		return format.Number{Kind: format.IntNumber, Int: i}
-	}
-	var f float64
-	if len(text) == 0 || text[0] != '-' && (text[0] < '0' || text[0] > '9') || json.Unmarshal(text, &f) != nil {
-		return format.Number{}
-	}
-	return format.Number{Kind: format.FloatNumber, Float: f}
-}
-
 func numberText(n format.Number) []byte {
 	if n.Kind == format.IntNumber {
 		return strconv.AppendInt(nil, n.Int, 10)
 	}
-	b, _ := json.Marshal(n.Float) // finite: addNumbers saw to it
-	return b
+	if a := math.Abs(n.Float); a != 0 && (a < 1e-6 || a >= 1e21) {
+		return strconv.AppendFloat(nil, n.Float, 'e', -1, 64)
+	}
+	return strconv.AppendFloat(nil, n.Float, 'f', -1, 64)
 }
 
 func asFloat(n format.Number) float64 {

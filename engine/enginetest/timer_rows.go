@@ -127,7 +127,7 @@ func (s *state) timer(by engine.Caller, op *engine.Timer) engine.TimerItem {
 	row.op.Message = copyMessage(op.Message)
 	item := engine.TimerItem{Status: format.TimerScheduled}
 	if old != nil {
-		item.Status, row.created = format.TimerRescheduled, old.created
+		item.Status = format.TimerRescheduled
 	}
 	switch {
 	case op.Cron != "":
@@ -173,8 +173,10 @@ func (s *state) fireDue() {
 // fire appends the message and ends the timer, or moves a recurring one on (S-tmr-7, S-dup-12). What is
 // refused is tried again later.
 func (s *state) fire(row *timerRow) {
-	if row.op.CatchUp == engine.CatchUpSkip && s.w-row.due >= skippedFrom {
-		s.skip(row)
+	if next, ok := nextFire(&row.op, s.w); ok && row.op.CatchUp == engine.CatchUpSkip && s.w-row.due >= skippedFrom {
+		skipped := *row
+		skipped.due, skipped.attempts, skipped.lastError = next, row.attempts+1, "skipped"
+		s.keyed.timers[row.at] = &skipped
 		return
 	}
 	m := copyMessage(row.op.Message)
@@ -199,19 +201,8 @@ func (s *state) fire(row *timerRow) {
 }
 
 // skippedFrom is how late a fire must be for CatchUpSkip to leave it out: a recurrence can not tell shorter
-// times apart.
+// times apart. The last one fires however late it is.
 const skippedFrom = 60e6
-
-func (s *state) skip(row *timerRow) {
-	next := *row
-	due, ok := nextFire(&row.op, s.w)
-	if !ok {
-		delete(s.keyed.timers, row.at)
-		return
-	}
-	next.due, next.attempts, next.lastError = due, row.attempts+1, "skipped"
-	s.keyed.timers[row.at] = &next
-}
 
 // rename gives a fired message the id that was told when it was scheduled.
 func (s *state) rename(row *timerRow, o format.Offset) {

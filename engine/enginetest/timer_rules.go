@@ -79,7 +79,9 @@ var timerRules = []rule{
 	}},
 	{"S-tmr-6", "no delay, or less, fires at once", func(r *rig) {
 		r.timer(schedule("a", 0))
+		r.advance(time.Microsecond)
 		r.timer(schedule("b", -time.Hour))
+		r.advance(time.Microsecond)
 		r.some(popOf("q"), "t-a", "t-b")
 	}},
 	{"S-tmr-8", "what was cancelled never fires", func(r *rig) {

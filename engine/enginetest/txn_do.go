@@ -116,19 +116,27 @@ func (s *state) txn(c engine.Caller, ops []engine.Op) ([]engine.Result, *engine.
 // (S-txn-7, S-txn-8).
 func (s *state) txnAcks(c engine.Caller, ops []engine.Op, res []engine.Result) *engine.Error {
 	leases := map[string]string{}
+	at := func(a *engine.Ack) string { return fmt.Sprint(a.Partition, groupName(a.Group)) }
 	for i, op := range ops {
 		a, ok := op.(*engine.Ack)
-		if !ok {
+		if !ok || a.Lease == "" {
 			continue
 		}
-		at := fmt.Sprint(a.Partition, groupName(a.Group))
-		if other, twice := leases[at]; twice && other != a.Lease {
+		if other, twice := leases[at(a)]; twice && other != a.Lease {
 			return failed(i, rejected(bad("leaseId", "the acks of one partition name several leases")))
 		}
-		leases[at] = a.Lease
+		leases[at(a)] = a.Lease
+	}
+	fenced := slices.Clone(ops)
+	for i, op := range ops {
+		if a, ok := op.(*engine.Ack); ok && a.Lease == "" && leases[at(a)] != "" {
+			under := *a
+			under.Lease, under.Unfenced = leases[at(a)], false
+			fenced[i] = &under
+		}
 	}
 	s.inTxn = true
-	s.acks(c, ops, res)
+	s.acks(c, fenced, res)
 	s.inTxn = false
 	for i := range ops {
 		if _, ok := ops[i].(*engine.Ack); ok && res[i].Err != nil {

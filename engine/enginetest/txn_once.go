@@ -19,11 +19,12 @@ type onceKey struct {
 type onceRow struct {
 	body  string
 	res   []engine.Result
+	err   *engine.Error // of a transaction that was rolled back
 	until format.Wall
 }
 
 // onceOnly carries a call out unless its key was seen: then it answers what was answered, or refuses
-// another body. What changes nothing because it is refused is not remembered.
+// another body. What is refused before it is judged is not remembered.
 func (s *state) onceOnly(c engine.Caller, b engine.Batch) ([]engine.Result, *state, *engine.Error) {
 	k := onceKey{c.Tenant, c.Key}
 	body := fmt.Sprint(b.Atomic)
@@ -42,7 +43,7 @@ func (s *state) onceOnly(c engine.Caller, b engine.Batch) ([]engine.Result, *sta
 			return nil, s, fail(engine.CodeIdempotencyClash, "the key was used for another call")
 		}
 		s.stats.Repeated++
-		return row.res, s, nil
+		return row.res, s, row.err
 	}
 	if e := firstOf(s.checkOps(c.Tenant, &b)); e != nil {
 		return nil, s, e
@@ -51,14 +52,24 @@ func (s *state) onceOnly(c engine.Caller, b engine.Batch) ([]engine.Result, *sta
 		return nil, s, e
 	}
 	res, after, err := s.judge(c, b)
-	if err != nil {
+	if err != nil && !judged(err) {
 		return nil, after, err
 	}
 	if after.keyed.once == nil {
 		after.keyed.once = map[onceKey]*onceRow{}
 	}
-	after.keyed.once[k] = &onceRow{body, res, after.w + onceKept}
-	return res, after, nil
+	after.keyed.once[k] = &onceRow{body, res, err, after.w + onceKept}
+	return res, after, err
+}
+
+// judged says that a transaction was refused for what the log holds, and not for what it is: then the refusal is
+// its answer.
+func judged(err *engine.Error) bool {
+	switch err.Code {
+	case engine.CodeDuplicate, engine.CodeKVPrecondition, engine.CodeUnknownQueue:
+		return true
+	}
+	return false
 }
 
 // describeOp is a text that two ops share only if they ask for the same.

@@ -245,6 +245,7 @@ var txnRules = []rule{
 		r.arrives(parked, "o")
 	}},
 	{"S-txn-21", "a key makes a call repeatable", onceRule},
+	{"S-txn-21", "a refusal is an answer too", repeatedRefusal},
 }
 
 // positionRule is S-txn-18: what a Kafka group commits.
@@ -303,4 +304,32 @@ func onceRule(r *rig) {
 	ack := &engine.Extend{Lease: format.UUID{1}.String()}
 	_, err = r.e.Do(context.WithoutCancel(r.ctx), keyed.caller, engine.Batch{Ops: []engine.Op{ack}})
 	equal(r, "not repeatable", code(err), engine.CodeBadRequest)
+}
+
+// repeatedRefusal: a transaction that was rolled back is answered so again, although it could be carried out by now.
+func repeatedRefusal(r *rig) {
+	keyed := *r
+	keyed.caller.Key = "key-3"
+	gate := required(expecting(kvOp(engine.KVCheck, "gate"), 0))
+	v := r.written(kvPut("gate", `"w"`))
+	push := appendOp("out", "p", "o")
+	for range 2 {
+		e := keyed.rolledBack(engine.CodeKVPrecondition, 1, push, &gate)
+		check(r, e.Failed.KV.Reason == format.KVExists && e.Failed.KV.Row.Version == v, "%+v", e.Failed)
+		r.kv(kvOp(engine.KVDelete, "gate"))
+	}
+	keyed.caller.Key = "key-4"
+	keyed.atomic(push, &gate)
+	e := keyed.rolledBackAny(push)
+	equal(r, "another body", e.Code, engine.CodeIdempotencyClash)
+}
+
+func (r *rig) rolledBackAny(ops ...engine.Op) *engine.Error {
+	r.t.Helper()
+	_, err := r.e.Do(r.ctx, r.caller, engine.Batch{Ops: ops, Atomic: true})
+	e, ok := err.(*engine.Error)
+	if !ok || e == nil {
+		r.fatalf("atomic Do: %v, want a refusal", err)
+	}
+	return e
 }

@@ -1,5 +1,7 @@
 package format
 
+import "slices"
+
 // CommandBuf is what one caller contributes to an entry: encoded commands with their ids and frames.
 // The zero value is empty and ready. It is used by one goroutine at a time.
 type CommandBuf struct {
@@ -39,6 +41,17 @@ func (b *CommandBuf) Validate() error {
 		PayloadBase: EntryFixedHead, Len: EntryFixedHead + uint32(len(b.Payload)),
 	}
 	return ValidateEntry(&e)
+}
+
+// Prepend puts the commands of head, which hold no frames, in front of those of b: a bracket counts parts
+// that are known only once they are encoded.
+func (b *CommandBuf) Prepend(head *CommandBuf) {
+	b.Commands = slices.Insert(b.Commands, 0, head.Commands...)
+	b.Count += head.Count
+	b.Ordinals += head.Ordinals
+	for i := range b.frames {
+		b.frames[i].ordinal += head.Ordinals
+	}
 }
 
 // begin writes the kind and leaves one byte for the body's length.

@@ -16,6 +16,8 @@ type ackRun struct {
 	// live says that a lease is in force; end is one past what may be acked.
 	live bool
 	end  format.Offset
+	// reach is one past what may be acked: beyond what is leased only by an unfenced ack of a transaction.
+	reach format.Offset
 }
 
 // applyAck settles messages of one (partition, consumer group) (S-ack-1 to 26, S-dlq-1 to 12).
@@ -63,6 +65,9 @@ func (m *Machine) openAck(c *format.Ack, res *format.AckResult) (ackRun, format.
 		}
 		res.LeaseEnd = r.end
 	}
+	if r.reach = r.end; m.inTxn && c.Unfenced {
+		r.reach = max(r.end, p.next) // S-txn-8
+	}
 	return r, format.CodeOK
 }
 
@@ -99,10 +104,10 @@ func (r *ackRun) judge(next format.Offset) format.Code {
 		if run.First < next && run.Status != format.AckCompleted {
 			below = format.CodeCommitted
 		}
-		if end > r.end {
+		if end > r.reach {
 			above = format.CodeUnresolvable
 		}
-		first, last := max(run.First, next), min(end, r.end)
+		first, last := max(run.First, next), min(end, r.reach)
 		if first >= last {
 			continue
 		}
@@ -152,7 +157,7 @@ func (r *ackRun) complete(done format.Offset) {
 	}
 	l := m.leases.Touch(r.lh)
 	if l.delivered != 0 && done >= l.delivered {
-		done = r.end // the rest of the range was not rendered: TrimLease
+		done = max(done, r.end) // the rest of the range was not rendered: TrimLease
 	}
 	m.moveHead(r.ch, done)
 	r.res.After = done
@@ -248,7 +253,7 @@ func (r *ackRun) streak(i int, head format.Offset) format.Offset {
 		if run.Status != status || run.First > at {
 			break
 		}
-		at = min(run.First+format.Offset(run.Count), r.end)
+		at = min(run.First+format.Offset(run.Count), r.reach)
 	}
 	return at - head
 }

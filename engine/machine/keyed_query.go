@@ -55,6 +55,10 @@ func (m *Machine) KVHead(t format.Tenant, namespace, key []byte) (KeyHead, bool)
 	return m.headOf(h), true
 }
 
+// KeyVersion is the version of the newest change of a keyed row. While a sink is told of a KV row it is the
+// version of that change: a deletion, and the end of a row's time, have one of their own.
+func (m *Machine) KeyVersion() uint64 { return m.keyVersion }
+
 // TimerHead finds the head of a timer.
 func (m *Machine) TimerHead(t format.Tenant, queue, key []byte) (TimerHead, bool) {
 	h := m.keyHandle(format.AppendTimerKey([]byte{FamilyTimer}, t, queue, key))

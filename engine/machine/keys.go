@@ -219,6 +219,9 @@ func (m *Machine) freeKey(h handle, row []byte) {
 	m.dropKey(k)
 	m.note(k, 0)
 	m.keyIndex.Delete(keyIndexHash(k.hash), h)
+	if row[0] == FamilyKV {
+		m.nextVersion() // who follows changes has to tell this one from the one before
+	}
 	m.keyed.Delete(row[0], row[1:])
 	m.keys.Free(h)
 }

@@ -109,6 +109,7 @@ type Machine struct {
 	place      format.Place   // of the command being applied
 	filed      int            // dead letters filed by the command being applied
 	txnLast    format.Ordinal // last ordinal of the transaction being applied, 0 outside one
+	inTxn      bool           // the command being applied is part of a transaction
 }
 
 // scratch keeps decoded commands between entries, so that apply does not allocate.

@@ -92,7 +92,7 @@ func (d *driver) addKV() {
 func (d *driver) addLock() {
 	c := &format.Lock{
 		Tenant: format.DefaultTenant, Op: format.LockOp(1 + d.r.IntN(3)), Name: fmt.Appendf(nil, "l%d", d.r.IntN(2)),
-		Limit: uint32(1 + d.r.IntN(2)), Slot: uint32(d.r.IntN(2)), Keep: int64(1+d.r.IntN(6)) * 1_000_000,
+		Limit: uint32(1 + d.r.IntN(2)), Slot: uint32(d.r.IntN(2)), Keep: int64(1+d.r.IntN(300)) * 1_000_000,
 	}
 	if d.chance(80) {
 		c.Owner = []byte{byte('A' + d.r.IntN(3))}
@@ -337,6 +337,8 @@ func (d *driver) judgeTxn(it *format.Result, out *format.Results, items []format
 	want, failed := format.CodeOK, 0
 	d.trial = d.ref.keyed.clone()
 	d.acked = map[string]bool{}
+	d.ref.inTxn = true
+	defer func() { d.ref.inTxn = false }()
 	for class := range classes {
 		for i := range parts {
 			if want == format.CodeOK && parts[i].class == class {

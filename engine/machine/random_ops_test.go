@@ -283,7 +283,7 @@ func (d *driver) checkAck(a *format.Ack) format.Code {
 		switch {
 		case int(run.First) < c.next && run.Status != format.AckCompleted:
 			return format.CodeCommitted
-		case int(run.First)+int(run.Count) > c.bound(r.t):
+		case int(run.First)+int(run.Count) > r.reach(c, p, a):
 			return format.CodeUnresolvable
 		}
 	}

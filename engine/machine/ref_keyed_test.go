@@ -57,9 +57,15 @@ func positionKey(p format.PartitionID, g format.ConsumerID) string {
 	return string(format.AppendPositionKey([]byte{FamilyPosition}, p, g))
 }
 
-// expire drops what is past its time. Timers are never.
+// expire drops what is past its time. Timers are never. The end of a KV row has a version.
 func (k *refKeyed) expire(w format.Wall) {
-	maps.DeleteFunc(k.rows, func(_ string, r *refRow) bool { return r.due != 0 && r.due <= w && r.family != FamilyTimer })
+	maps.DeleteFunc(k.rows, func(_ string, r *refRow) bool {
+		over := r.due != 0 && r.due <= w && r.family != FamilyTimer
+		if over && r.family == FamilyKV {
+			k.next()
+		}
+		return over
+	})
 }
 
 // clone is what a transaction is tried on.
@@ -104,6 +110,7 @@ func (k *refKeyed) kv(c *format.KV, w format.Wall) (res format.KVResult) {
 		if row == nil {
 			return format.KVResult{Reason: format.KVAbsent}
 		}
+		k.next()
 		delete(k.rows, key)
 	case format.KVIncr:
 		base := 0.0
@@ -167,6 +174,7 @@ func (k *refKeyed) lock(c *format.Lock, w format.Wall) (res format.LockResult, c
 	case k.staleRenew(c):
 		return res, format.CodeStaleEvidence
 	case c.Op == format.LockRelease && row != nil && row.version == c.Token:
+		k.next()
 		delete(k.rows, slotKey(c, c.Slot))
 	case c.Op == format.LockRenew && row != nil && row.permit &&
 		(row.version == c.Token || row.owner != "" && row.owner == string(c.Owner)):

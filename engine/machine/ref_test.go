@@ -91,6 +91,7 @@ type ref struct {
 	markW  []format.Wall
 	admins refAdmins
 	keyed  *refKeyed
+	inTxn  bool // acks are parts of a transaction
 	t      format.Mono
 	w      format.Wall
 }
@@ -459,7 +460,15 @@ func (r *ref) ack(a *format.Ack) (format.Code, format.AckResult) {
 		res.LeaseFirst, res.LeaseEnd = res.Before, res.Before
 		return format.CodeLeaseInvalid, res
 	}
-	return r.settle(q, g, p, c, a, end, res)
+	return r.settle(q, g, p, c, a, end, r.reach(c, p, a), res)
+}
+
+// reach is one past what an ack may name: in a transaction an unfenced one goes to the partition's end.
+func (r *ref) reach(c *refCur, p *refPart, a *format.Ack) int {
+	if r.inTxn && a.Unfenced {
+		return max(c.bound(r.t), len(p.msgs))
+	}
+	return c.bound(r.t)
 }
 
 func runText(a *format.Ack) string {
@@ -471,7 +480,7 @@ func runText(a *format.Ack) string {
 }
 
 // settle applies the verdicts one message at a time.
-func (r *ref) settle(q *refQueue, g *refGroup, p *refPart, c *refCur, a *format.Ack, end int,
+func (r *ref) settle(q *refQueue, g *refGroup, p *refPart, c *refCur, a *format.Ack, end, reach int,
 	res format.AckResult,
 ) (format.Code, format.AckResult) {
 	status := map[int]format.AckStatus{}
@@ -484,7 +493,7 @@ func (r *ref) settle(q *refQueue, g *refGroup, p *refPart, c *refCur, a *format.
 				noop = true
 			case o < c.next:
 				committed = true
-			case o >= end:
+			case o >= reach:
 				above = true
 			default:
 				status[o] = run.Status
@@ -492,7 +501,7 @@ func (r *ref) settle(q *refQueue, g *refGroup, p *refPart, c *refCur, a *format.
 		}
 	}
 	head, done := -1, c.next
-	for o := c.next; o < end && head < 0; o++ {
+	for o := c.next; o < reach && head < 0; o++ {
 		switch status[o] {
 		case 0:
 		case format.AckCompleted:
@@ -514,13 +523,13 @@ func (r *ref) settle(q *refQueue, g *refGroup, p *refPart, c *refCur, a *format.
 		return format.CodeMalformed, res
 	case head < 0:
 		if c.delivered != 0 && done >= c.delivered {
-			done = end
+			done = max(done, end)
 		}
 		if r.move(c, done); g.last {
 			res.Conflated = uint64(done) - uint64(res.Before) - 1
 		}
 		res.After = format.Offset(done)
-		if done == end {
+		if done >= end {
 			c.retries, c.attempts = 0, 0
 			r.release(c, a, &res, end, 0)
 		} else if c.live(r.t) {
@@ -528,7 +537,7 @@ func (r *ref) settle(q *refQueue, g *refGroup, p *refPart, c *refCur, a *format.
 		}
 		return format.CodeOK, res
 	}
-	return r.nack(q, g, p, c, a, end, res, status, head)
+	return r.nack(q, g, p, c, a, end, reach, res, status, head)
 }
 
 func (r *ref) move(c *refCur, next int) {
@@ -537,7 +546,7 @@ func (r *ref) move(c *refCur, next int) {
 	}
 }
 
-func (r *ref) nack(q *refQueue, g *refGroup, p *refPart, c *refCur, a *format.Ack, end int,
+func (r *ref) nack(q *refQueue, g *refGroup, p *refPart, c *refCur, a *format.Ack, end, reach int,
 	res format.AckResult, status map[int]format.AckStatus, head int,
 ) (format.Code, format.AckResult) {
 	if !g.last {
@@ -565,7 +574,7 @@ func (r *ref) nack(q *refQueue, g *refGroup, p *refPart, c *refCur, a *format.Ac
 	case st == format.AckFailed && !(filing && q.opts.DLQScopeBatch):
 		take = 1
 	case st == format.AckFailed || st == format.AckDLQ:
-		for head+take < end && status[head+take] == st {
+		for head+take < reach && status[head+take] == st {
 			take++
 		}
 		filing = true

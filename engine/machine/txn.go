@@ -51,18 +51,26 @@ type trial struct {
 	acked  map[handle]bool
 	heads  map[format.IDHash]keyHead
 	pushed map[format.PartitionID]uint64
+	fresh  map[newPart]uint64
+}
+
+// newPart names a partition that a transaction will make.
+type newPart struct {
+	queue uint32
+	name  string
 }
 
 // trialKept bounds what is kept, since emptying a map costs what it once held.
 const trialKept = 64
 
 func (t *trial) reset() {
-	if t.acked == nil || len(t.acked)+len(t.heads)+len(t.pushed) > trialKept {
-		*t = trial{map[handle]bool{}, map[format.IDHash]keyHead{}, map[format.PartitionID]uint64{}}
+	if t.acked == nil || len(t.acked)+len(t.heads)+len(t.pushed)+len(t.fresh) > trialKept {
+		*t = trial{map[handle]bool{}, map[format.IDHash]keyHead{}, map[format.PartitionID]uint64{}, map[newPart]uint64{}}
 	}
 	clear(t.acked)
 	clear(t.heads)
 	clear(t.pushed)
+	clear(t.fresh)
 }
 
 // applyTxn applies the Txn at r, which it moves to its last part. The verdict of the Txn is at place item of
@@ -87,6 +95,8 @@ func (m *Machine) applyTxn(r *format.CommandReader, out *format.Results) (err er
 	for i := t.first; i < len(out.Items); i++ {
 		t.found[classOf(out.Items[i].Kind)]++
 	}
+	m.inTxn = true
+	defer func() { m.inTxn = false }()
 	failed, code, err := t.check(at)
 	if err != nil {
 		return err

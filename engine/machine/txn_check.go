@@ -27,7 +27,7 @@ func (t *txnRun) ack(c *format.Ack, res *format.AckResult) format.Code {
 		switch {
 		case run.First < next && run.Status != format.AckCompleted:
 			return format.CodeCommitted
-		case run.First+format.Offset(run.Count) > max(r.end, next):
+		case run.First+format.Offset(run.Count) > max(r.reach, next):
 			return format.CodeUnresolvable
 		}
 	}
@@ -40,8 +40,12 @@ func (t *txnRun) append(a *format.Append, res *format.AppendResult) format.Code 
 	m := t.m
 	res.Count = a.Count
 	code, q, ph := m.checkAppend(a, t.parts)
-	if code != format.CodeOK || ph == 0 {
+	if code != format.CodeOK || q == nil {
 		return code
+	}
+	if ph == 0 {
+		res.Queue = format.QueueID(q.id)
+		return t.appendNew(q, a)
 	}
 	p := m.parts.Get(ph)
 	res.Queue, res.Partition, res.Base = format.QueueID(q.id), p.id, p.next
@@ -51,6 +55,19 @@ func (t *txnRun) append(a *format.Append, res *format.AppendResult) format.Code 
 	}
 	t.pushed[p.id] += uint64(a.Count)
 	if t.pushed[p.id] > m.roomOf(q, p) {
+		return format.CodeLimit
+	}
+	return format.CodeOK
+}
+
+// appendNew judges a frame for a partition that is not there yet.
+func (t *txnRun) appendNew(q *queue, a *format.Append) format.Code {
+	bound := q.maxSize()
+	if bound == 0 {
+		return format.CodeOK
+	}
+	at := newPart{q.id, string(a.Partition)}
+	if t.fresh[at] += uint64(a.Count); t.fresh[at] > uint64(bound) {
 		return format.CodeLimit
 	}
 	return format.CodeOK
@@ -124,8 +141,8 @@ func (t *txnRun) kv(c *format.KV, res *format.KVResult) format.Code {
 	}
 	after, why := m.judgeKV(c, now)
 	if why == format.KVApplied && c.Op != format.KVCheck {
+		t.written++ // a deletion has a version too
 		if after.live {
-			t.written++
 			after.version = m.keyVersion + t.written
 		}
 		t.heads[at.hash] = after

@@ -1,0 +1,217 @@
+package engine
+
+import (
+	"context"
+
+	"queen/engine/format"
+	"queen/engine/value"
+)
+
+// kv encodes a KV op. Reads, and checks outside a transaction, are answered without an entry.
+func (d *doCall) kv(i int, op *KV) *Error {
+	if err := checkKV(op, d.atomic); err != nil {
+		return err
+	}
+	if op.Kind.reads() || op.Kind == KVCheck && !d.atomic {
+		r := readOp{op: i, kv: op}
+		if d.atomic {
+			r.first = d.look.want(op)
+		}
+		d.reads = append(d.reads, r)
+		return nil
+	}
+	cmd := format.KV{Tenant: d.caller.Tenant, Namespace: viewBytes(op.Namespace), Key: viewBytes(op.Key),
+		HasExpect: op.HasExpect, Expect: op.Expect, Required: op.Required, Keep: keepOf(op)}
+	switch op.Kind {
+	case KVPut:
+		text, err := compactJSON(op.Namespace, op.Value)
+		if err != nil {
+			return err
+		}
+		cmd.Op, cmd.Value, cmd.Number = format.KVPut, text, value.Number(text)
+	case KVDelete:
+		cmd.Op = format.KVDelete
+	case KVIncr:
+		cmd.Op, cmd.Number, cmd.Min, cmd.Max = format.KVIncr, op.Delta, op.Min, op.Max
+	case KVCheck:
+		cmd.Op = format.KVCheck
+	}
+	done := kvDone{d: d, op: op, value: cmd.Value}
+	sub := d.side(op.Kind == KVPut || op.Kind == KVIncr)
+	if op.HasExpect || op.Kind == KVIncr || op.Kind == KVDelete { // others can not lose
+		done.look, done.point = d.watch(sub, op)
+	}
+	d.then(i, sub, done.finish)
+	sub.buf.AddKV(&cmd)
+	return nil
+}
+
+// keepOf is the lifetime of a row in microseconds.
+func keepOf(op *KV) int64 {
+	if op.Keep <= 0 {
+		return 0
+	}
+	return max(op.Keep.Microseconds(), leastKeep)
+}
+
+// readOp is a KV op that is answered by reading.
+type readOp struct {
+	op    int
+	kv    *KV
+	first int // of its points in the look of a transaction
+}
+
+// watch lets an op see the row that its command meets, as of the moment it was applied: what a lost op lost
+// to is told from there. A transaction has one look for all of its ops.
+func (d *doCall) watch(sub *submission, op *KV) (*kvLook, int) {
+	if d.atomic {
+		return &d.look, d.look.want(op)
+	}
+	look := &kvLook{tenant: d.caller.Tenant}
+	sub.settles = append(sub.settles, settle{at: sub.buf.Ordinals, look: look})
+	return look, look.want(op)
+}
+
+// kvDone finishes a KV op that was a command.
+type kvDone struct {
+	d     *doCall
+	op    *KV
+	value []byte // of a put, compact
+	look  *kvLook
+	point int
+}
+
+func (k kvDone) finish(s *submission, it *format.Result, out *Result) {
+	switch it.Code {
+	case format.CodeOK, format.CodePrecondition:
+	default:
+		out.Err = errOfCode(it.Code)
+		return
+	}
+	item, err := k.item(s, &s.flight.results.KVs[it.At])
+	if err != nil {
+		k.d.n.event("keyed row", err)
+		out.Err = &Error{Code: CodeCorrupt, Outcome: OutcomeApplied, Message: "the row can not be read", Cause: err}
+		return
+	}
+	out.KV = item
+	k.d.n.counters.kv(&item)
+}
+
+// item is the answer to the op: what a put wrote is in the call, all else is in the row.
+func (k kvDone) item(s *submission, res *format.KVResult) (KVItem, error) {
+	item := KVItem{Applied: res.Reason == format.KVApplied, Reason: res.Reason}
+	switch {
+	case k.op.Kind == KVCheck && item.Applied:
+		item.Row.Version = res.Version
+		return item, nil
+	case res.Version == 0:
+		return item, nil
+	}
+	item.Found = true
+	item.Row = KVRow{Key: k.op.Key, Version: res.Version, Expires: res.Expires, Updated: s.flight.header.W}
+	if item.Applied && k.op.Kind == KVPut {
+		item.Row.Value = k.value
+		return item, nil
+	}
+	row, found, err := k.row(s)
+	if err != nil || !found || row.Version != res.Version {
+		return item, err
+	}
+	item.Row = rowOf(k.op.Key, &row)
+	return item, nil
+}
+
+// row is the row as the op met it or left it. A call that is answered again finds the row of now.
+func (k kvDone) row(s *submission) (format.KVRow, bool, error) {
+	if s.again || k.look == nil {
+		look := kvLook{tenant: k.d.caller.Tenant}
+		at := look.want(k.op)
+		k.d.n.takeLook(&look, 0)
+		return look.row(at)
+	}
+	return k.look.row(k.point)
+}
+
+// takeLook fixes a look at now. Rows whose time was over at w, or with 0 by the state's own time, are hidden.
+func (n *Node) takeLook(l *kvLook, w format.Wall) {
+	n.state.RLock()
+	defer n.state.RUnlock()
+	l.take(n.state.m, n.keyed, max(w, n.state.m.W()))
+}
+
+// lookNow lets read look at one moment that is not before any answer given before the call (S-kv-17); read takes
+// the look at w. Nothing is written: the log is waited for only when a row's time ends between the state and now,
+// and entries are under way that may still count it as live; read is then called again.
+func (n *Node) lookNow(ctx context.Context, c Caller, read func(*kvLook) error) error {
+	w, fuse := n.stamp.nowFuse()
+	for {
+		look := kvLook{tenant: c.Tenant, w: w}
+		if err := read(&look); err != nil {
+			n.event("keyed row", err)
+			return errRead(err)
+		}
+		if !look.late || !n.flights.behind(fuse) {
+			return nil
+		}
+		if err := n.flights.wait(ctx, n.stopping, fuse); err != nil {
+			return err
+		}
+	}
+}
+
+// readNow answers reads and checks from one moment.
+func (n *Node) readNow(ctx context.Context, c Caller, ops []*KV) (items []KVItem, err error) {
+	err = n.lookNow(ctx, c, func(look *kvLook) error {
+		first := make([]int, len(ops))
+		for i, op := range ops {
+			first[i] = look.want(op)
+		}
+		n.takeLook(look, look.w)
+		items = make([]KVItem, len(ops))
+		answers := look.answers()
+		for i, op := range ops {
+			if items[i], err = answers.answer(op, first[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err == nil {
+		n.counters.kvReads.Add(uint64(len(ops)))
+	}
+	return items, err
+}
+
+// answerReads fills in what a call reads: as of its transaction, or after all that it wrote.
+func (d *doCall) answerReads(ctx context.Context) *Error {
+	if len(d.reads) == 0 {
+		return nil
+	}
+	if d.atomic && !d.use.again {
+		answers := d.look.answers()
+		for _, r := range d.reads {
+			item, err := answers.answer(r.kv, r.first)
+			if err != nil {
+				d.n.event("keyed row", err)
+				d.out[r.op].Err = errRead(err)
+			}
+			d.out[r.op].KV = item
+		}
+		d.n.counters.kvReads.Add(uint64(len(d.reads)))
+		return nil
+	}
+	ops := make([]*KV, len(d.reads))
+	for i := range d.reads {
+		ops[i] = d.reads[i].kv
+	}
+	items, err := d.n.readNow(ctx, d.caller, ops)
+	for i, r := range d.reads {
+		if err != nil {
+			d.out[r.op].Err = asError(err)
+			continue
+		}
+		d.out[r.op].KV = items[i]
+	}
+	return nil
+}
