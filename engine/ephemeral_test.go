@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"testing"
 	"time"
 
@@ -133,6 +134,7 @@ func TestEphemeralWritesNothing(t *testing.T) {
 		got <- d
 	}()
 	for e.System().Parked == 0 {
+		runtime.Gosched()
 	}
 	require.NoError(t, pushEphemeral(r, "inbox", "reply"))
 	d := <-got
@@ -153,6 +155,7 @@ func TestEphemeralStop(t *testing.T) {
 		done <- err
 	}()
 	for e.System().Parked == 0 {
+		runtime.Gosched()
 	}
 	r.close()
 	require.NoError(t, <-done)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -154,6 +155,7 @@ func (r *rig) park(q PopRequest, wait time.Duration) *parked {
 	}()
 	for p.w == nil && len(p.answer) == 0 {
 		p.w = r.newest(before)
+		runtime.Gosched()
 	}
 	r.check()
 	return p
