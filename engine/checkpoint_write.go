@@ -13,6 +13,7 @@ import (
 	"queen/engine/format"
 	"queen/engine/invariants"
 	"queen/engine/keyed"
+	"queen/engine/logstore/idruns"
 	"queen/engine/machine"
 	"queen/engine/vfs"
 )
@@ -23,6 +24,13 @@ const (
 	keptPositions = 2
 	marksBehind   = 8
 )
+
+// keptFrom is the mark behind which the log stays when the older checkpoint is at a mark: eight chunks before it, and
+// those that stand in one id run with the first of them, so that a run which is lost can be made again.
+func keptFrom(older uint64) uint64 {
+	from := older - min(older, marksBehind)
+	return from - from%idruns.ChunkGroup
+}
 
 // write makes the checkpoint of a job, in the order that makes it valid (engine design section 10):
 // outcomes up to C, with which a commit at or above C is durable too, since every entry carries its
@@ -102,7 +110,7 @@ func (f *files) switchTo(position format.ManifestCheckpoint, added []format.Mani
 	g.Files = append(g.Files, added...)
 	dropped := dropUnneeded(g)
 	older := &g.Checkpoints[len(g.Checkpoints)-1]
-	g.Marks = f.marksFrom(older.Mark - min(older.Mark, marksBehind))
+	g.Marks = f.marksFrom(keptFrom(older.Mark))
 	if err := f.saveManifest(); err != nil {
 		return err
 	}

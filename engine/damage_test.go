@@ -129,8 +129,11 @@ func TestDerivedFilesAreMadeAgain(t *testing.T) {
 	intact := r.on(r.fs.Crash(vfs.KeepAll()))
 	intact.open()
 	want := intact.node.MarkState()
-	intact.close()
 	kinds := []string{".pidx", ".hsc", ".run"}
+	if intact.node.FirstSegment() != 1 {
+		kinds = kinds[:2] // relocation took the log's beginning, without which the first ids can not be made again
+	}
+	intact.close()
 	for mask := 1; mask < 1<<len(kinds); mask++ {
 		o := r.on(r.fs.Crash(vfs.KeepAll()))
 		var gone []string

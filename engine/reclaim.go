@@ -43,11 +43,11 @@ func (f *files) raiseFloor() (format.Index, error) {
 	older := g.Checkpoints[len(g.Checkpoints)-1]
 	floor := format.Index(0)
 	for _, m := range g.Marks {
-		if m.Number+marksBehind == older.Mark {
+		if m.Number == keptFrom(older.Mark) {
 			floor = m.Index
 		}
 	}
-	if floor == 0 || !f.idsDurable(older.Mark-marksBehind) {
+	if floor == 0 || !f.idsDurable(keptFrom(older.Mark)) {
 		return g.Floor, nil
 	}
 	keeper, ok := f.n.seq.(floorKeeper)

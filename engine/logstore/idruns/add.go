@@ -18,12 +18,12 @@ type Mark struct {
 	W, Horizon format.Wall
 }
 
-// chunkGroup is how many chunks make a run: the first three of each group only wait. Their ids are in the state still
+// ChunkGroup is how many chunks make a run: the first three of each group only wait. Their ids are in the state still
 // (it holds eight chunks), and after a restart they come from the log again. Written at once, four chunks cost one
 // merge less than each for itself. Four and not eight leave five chunks' time to write a run before a push needs it.
-const chunkGroup = 4
+const ChunkGroup = 4
 
-// Add takes the ids of the chunk that the mark closed. At a mark divisible by chunkGroup it writes the run of the
+// Add takes the ids of the chunk that the mark closed. At a mark divisible by ChunkGroup it writes the run of the
 // chunks up to it, and then merges and drops runs as the rule demands at this mark; what Step has not done of that
 // yet is done here. When it returns nil then, all of it is durable and ClearTo is the mark. Chunks come in order without
 // gap; one that is held already is passed over. After an error nothing has changed, and Add may be called again. nil
@@ -41,7 +41,7 @@ func (s *Set) Add(m Mark, rows Rows) error {
 		rows = Slice(nil)
 	}
 	chunks := append(slices.Clip(s.pend), rows)
-	if m.Number%chunkGroup != 0 {
+	if m.Number%ChunkGroup != 0 {
 		s.pend = chunks
 		return nil
 	}

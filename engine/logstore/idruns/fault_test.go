@@ -126,7 +126,7 @@ func (l *life) after(whole *life) error {
 	if damaged := l.s.Damaged(); len(damaged) > 0 {
 		return errors.Join(damaged...)
 	}
-	for i := kept - kept%chunkGroup; i < len(whole.marks); i++ {
+	for i := kept - kept%ChunkGroup; i < len(whole.marks); i++ {
 		if err := l.s.Add(whole.marks[i], Slice(whole.added[i])); err != nil {
 			return err
 		}
@@ -190,7 +190,7 @@ func TestErrors(t *testing.T) {
 
 // twoMore adds a group or more of marks without ids. What was held up by a damaged run is merged then.
 func (l *life) twoMore() error {
-	for range 2 * chunkGroup {
+	for range 2 * ChunkGroup {
 		l.mark.Number, l.mark.W, l.mark.Horizon = l.mark.Number+1, l.mark.W+10, l.mark.Horizon+10
 		if err := l.s.Add(l.mark, nil); err != nil {
 			return err

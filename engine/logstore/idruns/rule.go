@@ -9,7 +9,7 @@ import (
 // The rule of merging. It looks at nothing but the runs there are (the marks they cover and the stamps
 // of their rows), the mark and the window, so that it decides the same everywhere.
 //
-// The chunks of chunkGroup marks, 2^groupBits, are one run to begin with. Runs inside the marks (n-1)*2^k+1 to n*2^k, an
+// The chunks of ChunkGroup marks, 2^groupBits, are one run to begin with. Runs inside the marks (n-1)*2^k+1 to n*2^k, an
 // aligned range, become one, if
 //
 //   - k is 5, 8, 11 and so on, so that eight runs of about one size become one and a row is rewritten about log8
@@ -26,7 +26,7 @@ const (
 	spanShare = 4  // of the window
 	rangeMax  = 40 // largest k
 	rangeStep = 3  // of k
-	groupBits = 2  // of chunkGroup
+	groupBits = 2  // of ChunkGroup
 )
 
 // aligned is the marks first to last, 2^k of them.

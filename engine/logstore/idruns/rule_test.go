@@ -49,7 +49,7 @@ func TestRule(t *testing.T) {
 						t.Fatal(err)
 					}
 					files := s.Files()
-					if i < n-1 && len(files) > before || m.Number%chunkGroup != 0 {
+					if i < n-1 && len(files) > before || m.Number%ChunkGroup != 0 {
 						before = len(files) // one more at the end, or nothing
 						continue
 					}

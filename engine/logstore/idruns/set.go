@@ -77,7 +77,7 @@ func Open(o Options) (*Set, error) {
 	s := &Set{
 		opts: o, cache: runfile.NewCache[format.IDBlock](o.CacheBytes), ready: map[string]*run{}, jobs: map[string]*job{},
 	}
-	o.ClearTo -= o.ClearTo % chunkGroup
+	o.ClearTo -= o.ClearTo % ChunkGroup
 	files := slices.Clone(o.Files)
 	slices.SortFunc(files, func(a, b format.ManifestFile) int { return cmp.Compare(a.First, b.First) })
 	after := uint64(0)
@@ -164,7 +164,7 @@ func (s *Set) swap(runs []*run, clearTo uint64) {
 }
 
 // ClearTo is the newest mark up to which every chunk's ids are in runs, or were too old at some mark. It is divisible
-// by chunkGroup.
+// by ChunkGroup.
 func (s *Set) ClearTo() uint64 {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

@@ -175,7 +175,7 @@ func runHistory(t *testing.T, seed uint64, marks int) {
 		switch h.rng.IntN(25) {
 		case 0: // a checkpoint
 			kept, keptAt = sets[0].Files(), h.mark
-			open := len(since) - int(h.mark.Number%chunkGroup) // what no run holds yet is read from the log again
+			open := len(since) - int(h.mark.Number%ChunkGroup) // what no run holds yet is read from the log again
 			since, marksSince = slices.Clone(since[max(0, open):]), slices.Clone(marksSince[max(0, open):])
 			if err := sets[0].Discard(kept); err != nil {
 				t.Fatal(err)
