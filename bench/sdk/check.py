@@ -152,7 +152,128 @@ async def administration(queen):
         expect((await answer) is not None, "an answer", answer)
 
 
-CHECKS = (configure, push_and_pop, long_poll, consume, subscription, reads, buffered, administration)
+async def keys(queen):
+    ns, kv = "sdk-" + RUN, queen.kv
+    r = await kv.put(ns, "a", {"x": None}, ttl_seconds=60)
+    expect(r["applied"] is True and r["version"] > 0, "put", r)
+    r = await kv.get(ns, "a")
+    expect(r["found"] is True and r["value"] == {"x": None}, "get", r)
+    r = await kv.put_if_absent(ns, "a", 1, forever=True)
+    expect(r["applied"] is False and r["reason"] == "exists", "putIfAbsent", r)
+    for want in (1, 2, 2):
+        r = await kv.incr(ns, "n", delta=1, max=2, forever=True)
+        expect(r["value"] == want, "incr", r)
+    expect(r["applied"] is False and r["reason"] == "limit", "incr at its bound", r)
+    for i in range(30):
+        await kv.put(ns, f"p/{i:02}", i, forever=True)
+    rows = await kv.list_all(ns, "p/", limit=7)
+    expect([row["value"] for row in rows] == list(range(30)), "pages of a prefix", rows)
+    r = await kv.get_many(ns, ["a", "none"])
+    expect(r["missing"] == ["none"] and r["rows"][0]["key"] == "a", "getMany", r)
+    r = await kv.delete(ns, "none")
+    expect(r["applied"] is False and r["reason"] == "absent", "delete", r)
+
+
+async def locks(queen):
+    name_ = "sdk-" + RUN
+    first, second = (queen.lock(name_, ttl_seconds=30, auto_renew=False) for _ in range(2))
+    expect(await first.acquire() is True and await second.acquire() is False, "one holder")
+    token = first.token
+    expect(await first.renew() is True and first.token > token, "renew", first.token)
+    r = await queen.transaction().guard(first).queue(name("locks")).push([{"data": 1}]).commit()
+    expect(r["success"] is True, "a guarded step", r)
+    expect(await first.release() is True and await second.acquire() is True, "handed on")
+    permits = [queen.semaphore(name_ + "s", 3, ttl_seconds=30, auto_renew=False) for _ in range(5)]
+    got = await asyncio.gather(*(p.acquire() for p in permits))
+    expect(sum(got) == 3, "three permits", got)
+    await second.release()
+
+
+async def timers(queen):
+    q = name("timers")
+    r = await queen.timers.schedule(q, "k/1", {"n": 9}, delay_ms=300, txn="remind")
+    expect(r["ok"] is True and r["status"] == "scheduled", "schedule", r)
+    peek = await queen.timers.peek(q, "k/1")
+    expect(peek["found"] is True and peek["txn"] == "remind", "peek", peek)
+    r2 = await queen.timers.schedule(q, "k/2", 1, delay_ms=3_600_000)
+    rows = await queen.timers.list_all(q)
+    expect([row["timerKey"] for row in rows] == ["k/1", "k/2"], "list", rows)
+    r2 = await queen.timers.cancel(q, "k/2", txn="t")
+    expect(r2["status"] == "cancelled", "cancel", r2)
+    r2 = await queen.timers.cancel(q, "k/2", txn="t")
+    expect(r2["status"] == "absent" and r2["ok"] is False and r2["txn"] == "t", "cancel of nothing", r2)
+    got = await queen.queue(q).group("g").subscription_mode("all").wait(True).timeout_millis(5000).pop()
+    expect(len(got) == 1 and got[0]["data"] == {"n": 9}, "fired", got)
+    expect(got[0]["transactionId"] == "remind" and got[0]["id"] == r["messageId"], "ids told before", (r, got))
+
+
+async def transactions(queen):
+    q, out, ns = name("steps"), name("out"), "sdk-" + RUN
+    await queen.queue(q).partition("p").push([{"data": i} for i in range(3)])
+    got = await queen.queue(q).partition("p").batch(3).wait(False).pop()
+    step = lambda m: (queen.transaction().ack(m).queue(out).partition("p").push([{"data": m["data"]}])  # noqa: E731
+                      .kv.incr(ns, "steps", delta=1, forever=True))
+    r = await step(got[0]).commit()
+    expect(r["success"] is True and len(r["results"]) == 3, "commit", r)
+    stale = dict(got[1], leaseId=str(uuid.uuid4()))
+    try:
+        r = await step(stale).commit()
+        expect(False, "a stale lease commits", r)
+    except Exception as e:
+        expect("lease" in str(e), "the refusal names the lease", repr(e))
+    r = await queen.transaction().once(ns, "gate", ttl_seconds=60).commit()
+    expect(r["success"] is True, "once", r)
+    r = await queen.transaction().once(ns, "gate", ttl_seconds=60).commit()
+    expect(r["success"] is False and r["reason"] == "kv_precondition", "twice", r)
+    expect((await queen.kv.get(ns, "steps"))["value"] == 1, "the counter counted once")
+    expect(len(await queen.queue(out).partition("p").batch(9).wait(False).pop()) == 1, "one message out")
+
+
+async def ephemeral(queen):
+    q, inbox, e = name("eph"), name("inbox"), queen.ephemeral
+    await e.push(q, [{"n": i} for i in range(3)], partition="r")
+    got = (await e.pop(q, batch=10))["messages"]
+    expect([m["payload"]["n"] for m in got] == [0, 1, 2] and got[0]["attempts"] == 0, "pop", got)
+    await e.ack(q, got)
+    expect((await e.depth(q))["pending"] == 0, "depth")
+
+    async def responder():
+        request = (await e.pop(q, wait=True, timeout=5000, auto_ack=True))["messages"][0]
+        await e.push(request["payload"]["replyTo"], [{"pong": True}])
+
+    task = asyncio.create_task(responder())
+    await e.push(q, [{"replyTo": inbox}])
+    reply = (await e.pop(inbox, wait=True, timeout=5000, auto_ack=True))["messages"]
+    await task
+    expect(reply and reply[0]["payload"] == {"pong": True}, "reply", reply)
+
+
+async def streams(queen):
+    from queen.streams import Stream
+    source, sink = name("source"), name("sink")
+    await queen.queue(source).partition("p").push([{"data": {"v": i}} for i in range(20)])
+    stream = Stream.from_(queen.queue(source)).map(lambda m: {"v": m["data"]["v"] * 2} if "data" in m else {"v": m["v"] * 2})
+    runner = await stream.to(queen.queue(sink)).run(name("query"), URL, subscription_mode="all")
+    got = []
+    for _ in range(50):
+        got += await queen.queue(sink).partition("p").batch(50).wait(True).timeout_millis(200).pop()
+        if len(got) >= 20:
+            break
+    await runner.stop()
+    expect(sorted(m["data"]["v"] for m in got)[:3] == [0, 2, 4] and len(got) == 20, "the sink holds each once", got)
+
+
+async def traces(queen):
+    q = name("traces")
+    await queen.queue(q).push([{"data": 1}])
+
+    async def handle(message):
+        await message["trace"]({"traceName": "sdk", "data": {"step": 1}})
+
+    await queen.queue(q).group("g").subscription_mode("all").each().limit(1).timeout_millis(500).consume(handle)
+
+
+CHECKS = (keys, locks, timers, transactions, ephemeral, streams, traces, configure, push_and_pop, long_poll, consume, subscription, reads, buffered, administration)
 
 
 async def main(url):
@@ -163,4 +284,5 @@ async def main(url):
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1]))
+    URL = sys.argv[1]
+    asyncio.run(main(URL))
