@@ -1,0 +1,251 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"queen/engine"
+	"queen/engine/format"
+	"queen/engine/vfs"
+)
+
+func (r *rig) atomic(c engine.Caller, ops ...engine.Op) ([]engine.Result, error) {
+	return r.node.Do(context.Background(), c, engine.Batch{Ops: ops, Atomic: true})
+}
+
+func incr(key string) *engine.KV {
+	return &engine.KV{Kind: engine.KVIncr, Namespace: "n", Key: key, Delta: format.Number{Kind: format.IntNumber, Int: 1}}
+}
+
+func get(key string) *engine.KV { return &engine.KV{Kind: engine.KVGet, Namespace: "n", Key: key} }
+
+// TestStateOutlivesKills: keys, pending timers, recurring ones and remembered answers are there after clean stops and
+// after kills, with and without a checkpoint in between; every timer fires once, also what fell due while the node was away.
+func TestStateOutlivesKills(t *testing.T) {
+	r, _ := withKeyed(t)
+	r.open()
+	keyed := someone
+	for life := range 6 {
+		keyed.Key = fmt.Sprint("life ", life)
+		timer := &engine.Timer{Op: format.TimerSchedule, Queue: "timers", Key: keyed.Key, Partition: "p", Delay: time.Minute,
+			Message: engine.Message{TransactionID: keyed.Key, Payload: []byte("{}")}}
+		res, err := r.atomic(keyed, incr("count"), timer)
+		if err != nil || string(res[0].KV.Row.Value) != fmt.Sprint(life+1) {
+			t.Fatalf("life %d: %+v, %v", life, res, err)
+		}
+		r.tick(1500 * time.Millisecond)
+		if life%2 == 1 {
+			disk := r.fs.Crash(vfs.DropUnsynced())
+			r.node.Kill()
+			r.fs = disk
+		} else {
+			r.close()
+		}
+		if life == 3 {
+			r.clock.Advance(time.Hour)
+		}
+		r.open()
+		again, err := r.atomic(keyed, incr("count"), timer)
+		if life != 3 && (err != nil || again[1].Timer != res[1].Timer || string(again[0].KV.Row.Value) != fmt.Sprint(life+1)) {
+			t.Fatalf("life %d: answered again as %+v, %v, first as %+v", life, again, err, res)
+		}
+		if life == 3 { // the answer was remembered for an hour: this is another call
+			break
+		}
+	}
+	r.tick(2 * time.Minute)
+	read, err := r.node.Read(t.Context(), someone, engine.ReadRequest{At: []engine.Position{{Queue: "timers", Partition: "p"}}})
+	if err != nil || len(read.Parts[0].Records) != 4 {
+		t.Fatalf("%+v, %v: want four fires, of which the last one's id repeats", read, err)
+	}
+	for i, rec := range read.Parts[0].Records {
+		if want := fmt.Sprint("life ", i); rec.TransactionID != want {
+			t.Fatalf("fire %d is %q, want %q", i, rec.TransactionID, want)
+		}
+	}
+	r.close()
+}
+
+// TestRacesHaveOneWinner: of two workers that race for one key, one lock, one lease in a transaction, or the cancel of a timer
+// against its fire, exactly one wins, a thousand times each.
+func TestRacesHaveOneWinner(t *testing.T) {
+	r := newRig(t)
+	r.open()
+	rounds := 1000
+	if testing.Short() {
+		rounds = 100
+	}
+	race := func(what string, try func(round, worker int) bool) {
+		t.Helper()
+		for round := range rounds {
+			var wg sync.WaitGroup
+			var won [2]bool
+			for w := range won {
+				wg.Go(func() { won[w] = try(round, w) })
+			}
+			wg.Wait()
+			if won[0] == won[1] {
+				t.Fatalf("%s, round %d: won %v", what, round, won)
+			}
+		}
+	}
+	race("key", func(round, worker int) bool {
+		res, err := r.atomic(someone, &engine.KV{Kind: engine.KVPut, Namespace: "n", Key: fmt.Sprint("k", round), Value: []byte("1"), HasExpect: true})
+		return err == nil && res[0].KV.Applied
+	})
+	race("lock", func(round, worker int) bool {
+		res, err := r.node.Do(t.Context(), someone, engine.Batch{Ops: []engine.Op{&engine.Lock{Op: format.LockAcquire, Name: fmt.Sprint("l", round),
+			Owner: fmt.Sprint(worker), TTL: time.Hour}}})
+		return err == nil && res[0].Lock.Granted
+	})
+	lease := map[int]*engine.Delivery{}
+	for round := range rounds {
+		partition := fmt.Sprint("p", round)
+		r.mustPush(partition, "1")
+		d, err := r.node.Pop(t.Context(), someone, engine.PopRequest{Scope: engine.Scope{Queue: "q", Partition: partition, Pinned: true}})
+		if err != nil || d == nil {
+			t.Fatal(d, err)
+		}
+		lease[round] = d
+	}
+	race("lease", func(round, worker int) bool {
+		d := lease[round]
+		_, err := r.atomic(someone, &engine.Ack{Partition: d.Claims[0].PartitionID, Lease: d.Lease, HasOffset: true, Status: format.AckCompleted}, incr("acked"))
+		return err == nil
+	})
+	res, err := r.atomic(someone, get("acked"))
+	if err != nil || string(res[0].KV.Row.Value) != fmt.Sprint(rounds) {
+		t.Fatalf("%+v, %v: want %d", res, err, rounds)
+	}
+	cancelled := 0
+	for round := range rounds {
+		key := fmt.Sprint("t", round)
+		out, err := r.node.Do(t.Context(), someone, engine.Batch{Ops: []engine.Op{&engine.Timer{Op: format.TimerSchedule, Queue: "timers", Key: key,
+			Partition: "p", Message: engine.Message{Payload: []byte("1")}}}})
+		if err != nil || out[0].Err != nil {
+			t.Fatal(out, err)
+		}
+		out, err = r.node.Do(t.Context(), someone, engine.Batch{Ops: []engine.Op{&engine.Timer{Op: format.TimerCancel, Queue: "timers", Key: key}}})
+		if err != nil || out[0].Err != nil {
+			t.Fatal(out, err)
+		}
+		if out[0].Timer.Status == format.TimerCancelled {
+			cancelled++
+		}
+	}
+	r.node.Settle()
+	fired := 0
+	if p, err := r.node.Catalog().Partition(t.Context(), someone, "timers", "p"); err == nil {
+		fired = int(p.End)
+	}
+	if fired+cancelled != rounds {
+		t.Fatalf("%d fired and %d cancelled of %d", fired, cancelled, rounds)
+	}
+	r.close()
+}
+
+// kvCall is one operation of the linearizability test, on one of few keys.
+type kvCall struct {
+	key    string
+	op     byte // p put, c put if at version, d delete, g get
+	value  string
+	expect uint64
+}
+
+type kvAnswer struct {
+	applied bool
+	value   string // "" is absent
+	version uint64
+}
+
+// kvModel is a register with versions, as callers see it.
+var kvModel = porcupine.Model{
+	Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
+		byKey := map[string][]porcupine.Operation{}
+		for _, op := range history {
+			key := op.Input.(kvCall).key
+			byKey[key] = append(byKey[key], op)
+		}
+		var all [][]porcupine.Operation
+		for _, ops := range byKey {
+			all = append(all, ops)
+		}
+		return all
+	},
+	Init: func() any { return kvAnswer{} },
+	Step: func(state, input, output any) (bool, any) {
+		now, in, out := state.(kvAnswer), input.(kvCall), output.(kvAnswer)
+		switch {
+		case in.op == 'g':
+			return out.value == now.value && out.version == now.version, now
+		case in.op == 'd':
+			return out.applied == (now.version != 0), kvAnswer{}
+		case in.op == 'c' && now.version != in.expect:
+			return !out.applied && out.value == now.value && out.version == now.version, now
+		}
+		return out.applied && out.version > now.version, kvAnswer{value: in.value, version: out.version}
+	},
+}
+
+// TestKeysAreLinearizable: a concurrent history of puts, conditional puts, deletes and reads is one that a single register
+// per key explains (S-kv-17).
+func TestKeysAreLinearizable(t *testing.T) {
+	r := newRig(t)
+	r.open()
+	const workers, calls = 6, 500
+	var mu sync.Mutex
+	var history []porcupine.Operation
+	began := time.Now()
+	var wg sync.WaitGroup
+	for w := range workers {
+		wg.Go(func() {
+			seen := map[string]uint64{}
+			for i := range calls {
+				in := kvCall{key: fmt.Sprint("k", (i*7+w)%40), op: "gpcdcg"[(i*5+w*3+i/7)%6], value: fmt.Sprintf(`"%d.%d"`, w, i)}
+				in.expect = seen[in.key]
+				from := time.Since(began).Nanoseconds()
+				out, err := r.call(in)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				seen[in.key] = out.version
+				op := porcupine.Operation{ClientId: w, Input: in, Call: from, Output: out, Return: time.Since(began).Nanoseconds()}
+				mu.Lock()
+				history = append(history, op)
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	if len(history) != workers*calls {
+		t.Fatalf("%d calls were answered", len(history))
+	}
+	if !porcupine.CheckOperations(kvModel, history) {
+		t.Fatal("no order of the calls explains the answers")
+	}
+	r.close()
+}
+
+func (r *rig) call(in kvCall) (kvAnswer, error) {
+	op := &engine.KV{Namespace: "n", Key: in.key}
+	switch in.op {
+	case 'g':
+		op.Kind = engine.KVGet
+	case 'd':
+		op.Kind = engine.KVDelete
+	default:
+		op.Kind, op.Value, op.HasExpect, op.Expect = engine.KVPut, []byte(in.value), in.op == 'c', in.expect
+	}
+	res, err := r.atomic(someone, op)
+	if err != nil {
+		return kvAnswer{}, err
+	}
+	item := res[0].KV
+	return kvAnswer{applied: item.Applied, value: string(item.Row.Value), version: item.Row.Version}, nil
+}
