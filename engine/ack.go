@@ -351,7 +351,11 @@ func ackVerdict(it *ackItem, res *format.AckResult, whole bool) (AckItem, *Error
 		return AckItem{}, errOfCode(format.CodeUnresolvable)
 	}
 	filed := res.Filed && it.offset >= res.FiledFirst && it.offset < res.FiledEnd
-	return AckItem{Released: res.Released, Filed: filed}, nil
+	out := AckItem{Released: res.Released, Filed: filed}
+	if it.status == format.AckCompleted && it.offset+1 == res.After {
+		out.Conflated = res.Conflated
+	}
+	return out, nil
 }
 
 func cutReason(s string) string {

@@ -208,6 +208,8 @@ type Depth struct {
 	HasGroup                          bool
 	Pending, Processing               uint64
 	PartitionsPending, PartitionReady uint64
+	// Conflates says that the group takes a partition's messages as one.
+	Conflates bool
 	// Partitions lists those with anything pending, at most 1,000.
 	Partitions []PartitionDepth
 }

@@ -88,7 +88,7 @@ func (d *rendering) begin() {
 		at, ok := n.state.m.SpanOf(d.call.caller.Tenant, claims[i].Partition)
 		s.Span, s.gone = at, !ok
 		names = append(names, at.Name...)
-		total += int(min(claims[i].End-claims[i].First, manyMessages))
+		total += int(min(claims[i].End-claims[i].First-format.Offset(claims[i].Conflated), manyMessages))
 	}
 	n.state.RUnlock()
 	for i := range d.spans {
@@ -115,6 +115,9 @@ func (d *rendering) claim(cl *format.Claim, part *claimedSpan) error {
 	}
 	s := span{pid: cl.Partition, from: max(cl.First, part.Trim), to: cl.End, newest: cl.NewestRow, cutoff: part.Cutoff,
 		ttl: int64(part.TTL), now: d.answer.header.W}
+	// A conflating claim delivers its last message. Where that one is gone, so are those before it: what goes
+	// by age and by trimming goes from the front.
+	s.from = max(s.from, cl.First+format.Offset(cl.Conflated))
 	at := len(d.claims)
 	first := len(d.messages)
 	lease := !d.answer.result.Lease.IsZero()
@@ -223,9 +226,12 @@ func (d *rendering) settle(ctx context.Context) *Error {
 func (d *rendering) delivery() *Delivery {
 	c, n := d.call, d.call.n
 	out := Delivery{Group: c.group, Claims: d.claims, Chosen: c.chosen,
-		Conflate: d.answer.result.Conflate, Conflict: d.answer.result.Conflict}
+		Conflate: d.answer.result.Conflate || c.conflates, Conflict: d.answer.result.Conflict || c.conflicts}
 	if out.Chosen.Set {
 		out.Chosen.Partitions, out.Chosen.Batch = int(c.cmd.Partitions), int(c.cmd.Batch)
+		if c.req.Partitions == 0 {
+			out.Chosen.Partitions = len(d.claims) // those that were ready, up to 64
+		}
 	}
 	lease := d.answer.result.Lease
 	var bytes uint64

@@ -220,6 +220,7 @@ func (in inspector) Depth(_ context.Context, who Caller, queue, group string) (D
 		groups := in.n.state.m.Groups(q.ID)
 		if group != "" {
 			groups = slices.DeleteFunc(groups, func(g machine.Group) bool { return g.Name != group })
+			d.Conflates = len(groups) > 0 && groups[0].Conflate
 		}
 		rows, next := in.n.state.m.Partitions(q.ID, after, 0, sweepPage, sweepPage)
 		for i := range rows {

@@ -43,7 +43,9 @@ type PopRequest struct {
 	Lease time.Duration
 	// CommitOnDelivery moves the cursor at hand-out: no lease, at most once (S-amo-1).
 	CommitOnDelivery bool
-	// Conflate asks for last-value delivery (refused with CodeNotBuilt until it is built).
+	// Conflate asks for last-value delivery: the newest message of a partition stands for all before it
+	// (S-con-1 to 9). What counts is what the group's first pop on the queue asked; Delivery tells. It needs
+	// a group and refuses CommitOnDelivery; Partitions 0 means Batch, at most 64.
 	Conflate bool
 	// Wait parks the call until something is claimable, at most 60 s; 0 answers at once.
 	Wait time.Duration
@@ -93,10 +95,12 @@ type Record struct {
 // Delivery is a claim being handed out.
 type Delivery struct {
 	// Lease is "" when the pop committed at delivery.
-	Lease    string
-	Group    string
-	Claims   []Claimed
-	Chosen   Chosen
+	Lease  string
+	Group  string
+	Claims []Claimed
+	Chosen Chosen
+	// Conflate is the group's policy; Conflict says that the request asked for the other one. A delivery without
+	// claims tells only these.
 	Conflate bool
 	Conflict bool
 

@@ -34,6 +34,8 @@ type popCall struct {
 	lane   laneKey
 	cmd    format.Pop
 	chosen Chosen
+	// conflates and conflicts are the policies that a discovery pop met, if it met any.
+	conflates, conflicts, met bool
 
 	place  *list.Element // guarded by parking
 	until  int64         // mono deadline of the wait; 0 does not wait
@@ -75,7 +77,7 @@ func (n *Node) newPop(c Caller, req PopRequest) (*popCall, *Error) {
 		Tenant: c.Tenant, Group: viewBytes(call.group), Start: req.Start.Kind, From: req.Start.From,
 		Batch: uint32(req.Batch), Partitions: uint32(min(req.Partitions, maxPartitions)),
 		Lease: req.Lease.Microseconds(), Worker: viewBytes(c.Subject),
-		Queues: [][]byte{viewBytes(req.Scope.Queue)},
+		Queues: [][]byte{viewBytes(req.Scope.Queue)}, Conflate: req.Conflate,
 	}
 	if req.Scope.Pinned {
 		call.cmd.Pinned, call.cmd.Partition, call.cmd.Partitions = true, viewBytes(req.Scope.Partition), 1
@@ -97,8 +99,6 @@ func (c *popCall) check() *Error {
 		return errBad("conflation", "", "conflation needs a consumerGroup")
 	case r.Conflate && r.CommitOnDelivery:
 		return errBad("conflation", "", "conflation can not be combined with commitOnDelivery")
-	case r.Conflate:
-		return &Error{Code: CodeNotBuilt, Field: "conflation", Message: "conflation is not built yet"}
 	case r.Batch < 0:
 		return errBad("batch", "1 or more", "batch must not be negative")
 	case r.Lease < 0:
@@ -118,8 +118,8 @@ func (c *popCall) defaults() {
 	if c.group == format.QueueMode {
 		cmd.Start, cmd.From = format.StartAll, 0
 	}
-	// Autopilot picks the knobs that were not sent; pinned pops and queue mode ignore it.
-	if r.Autopilot && !r.Scope.Pinned && !r.Scope.Discovery && c.group != format.QueueMode {
+	// Autopilot picks the knobs that were not sent; pinned and conflating pops and queue mode ignore it.
+	if r.Autopilot && !r.Scope.Pinned && !r.Scope.Discovery && !r.Conflate && c.group != format.QueueMode {
 		if r.Batch == 0 {
 			cmd.Batch, c.chosen.Set = defaultBatch, true
 		}
@@ -129,6 +129,9 @@ func (c *popCall) defaults() {
 	}
 	if cmd.Batch == 0 {
 		cmd.Batch = defaultBatch
+	}
+	if cmd.Partitions == 0 && r.Conflate {
+		cmd.Partitions = min(cmd.Batch, maxPartitions) // one message a partition (S-con-5)
 	}
 	if cmd.Partitions == 0 {
 		cmd.Partitions = 1
@@ -168,7 +171,7 @@ func (n *Node) Pop(ctx context.Context, caller Caller, req PopRequest) (*Deliver
 			continue
 		}
 		if len(a.result.Claims) == 0 {
-			return nil, nil
+			return call.empty(), nil
 		}
 		d, err := call.deliver(ctx, &a)
 		switch {
@@ -181,7 +184,23 @@ func (n *Node) Pop(ctx context.Context, caller Caller, req PopRequest) (*Deliver
 		}
 		// Everything claimed had expired or was trimmed: the cursor moved, look again.
 	}
-	return nil, nil
+	return call.empty(), nil
+}
+
+// empty is the answer of a pop that claimed nothing: nil, unless the caller has to be told that its group
+// conflates, or does not though the caller thinks it does (S-con-1).
+func (c *popCall) empty() *Delivery {
+	d := Delivery{Group: c.group}
+	if c.req.Scope.Discovery {
+		d.Conflate, d.Conflict = c.conflates || c.req.Conflate && !c.met, c.conflicts
+	} else {
+		d.Conflate = c.n.conflates(&c.lane, c.req.Conflate)
+		d.Conflict = d.Conflate != c.req.Conflate
+	}
+	if !d.Conflate && !d.Conflict {
+		return nil
+	}
+	return NewDelivery(d, func(func(Delivered, error) bool) {}, func(bool) {})
 }
 
 // round launches the call once and waits for its answer. When the caller goes away while a claim is

@@ -75,6 +75,7 @@ func (n *Node) readyFor(c *popCall) int {
 		return n.readyIn(&c.lane)
 	}
 	c.cmd.Queues = c.cmd.Queues[:0]
+	c.conflates, c.conflicts, c.met = false, false, false
 	ready := 0
 	for after := format.QueueID(0); len(c.cmd.Queues) < discoveryQueues; {
 		page := n.state.m.Queues(c.caller.Tenant, false, after, 128)
@@ -91,6 +92,8 @@ func (n *Node) readyFor(c *popCall) int {
 			r := unregistered(q)
 			if registered {
 				r = int(n.state.m.Ready(q.ID, g.ID))
+				c.met, c.conflates = true, c.conflates || g.Conflate
+				c.conflicts = c.conflicts || g.Conflate != c.req.Conflate
 			}
 			if r > 0 {
 				c.cmd.Queues = append(c.cmd.Queues, []byte(q.Name))
@@ -99,6 +102,21 @@ func (n *Node) readyFor(c *popCall) int {
 		}
 	}
 	return ready
+}
+
+// conflates is the policy of the lane's group, or what is asked for while the group is not registered.
+func (n *Node) conflates(k *laneKey, asked bool) bool {
+	n.state.RLock()
+	defer n.state.RUnlock()
+	q, ok := n.state.m.QueueByName(k.tenant, k.queue)
+	if !ok {
+		return asked
+	}
+	g, ok := n.state.m.GroupByName(q.ID, k.group)
+	if !ok {
+		return asked
+	}
+	return g.Conflate
 }
 
 // unregistered is how many partitions a group may claim that no pop has registered yet: pops that come

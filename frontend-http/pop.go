@@ -125,8 +125,6 @@ func (c *call) popRequest(scope engine.Scope) (r engine.PopRequest, timeout time
 		return r, 0, badRequest("conflation needs a consumerGroup")
 	case r.Conflate && r.CommitOnDelivery:
 		return r, 0, badRequest("conflation can not be combined with autoAck or commitOnDelivery")
-	case r.Conflate:
-		return r, 0, &engine.Error{Code: engine.CodeNotBuilt, Message: "conflation is not built yet"}
 	}
 	return r, timeout, checkNames(len(scope.Queue), max(len(scope.Partition), len(r.Group)))
 }

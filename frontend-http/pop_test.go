@@ -85,7 +85,6 @@ func TestPopRefusals(t *testing.T) {
 		n.get("/api/v1/pop/queue/q?"+q).is(400).equal(`false`, "success").equal(`[]`, "messages")
 	}
 	n.get("/api/v1/pop").is(400).equal(`"namespace or task is required"`, "error").equal(`[]`, "messages")
-	n.get("/api/v1/pop/queue/q?conflation=true&consumerGroup=g").is(501).equal(`"not_built"`, "code")
 	n.get("/api/v1/pop/queue/"+strings.Repeat("q", 450)).is(413).equal(`"name_too_long"`, "code")
 	n.get("/api/v1/pop/queue/q?consumerGroup="+strings.Repeat("g", 450)).is(413).equal(`"name_too_long"`, "code")
 }

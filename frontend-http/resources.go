@@ -240,9 +240,13 @@ func depth(c *call) error {
 	o.count("ready", ready)
 	o.count("partitionsPending", d.PartitionsPending)
 	o.count("partitionsReady", d.PartitionReady)
-	o.bool("conflation", false)
-	o.count("effectivePending", d.Pending)
-	o.count("effectiveReady", ready)
+	effective, effectiveReady := d.Pending, ready
+	if d.Conflates {
+		effective, effectiveReady = d.PartitionsPending, d.PartitionReady // handler runs that are due (S-con-10)
+	}
+	o.bool("conflation", d.Conflates)
+	o.count("effectivePending", effective)
+	o.count("effectiveReady", effectiveReady)
 	o.key("partitions").open('[')
 	for i := range d.Partitions {
 		p := &d.Partitions[i]

@@ -36,6 +36,8 @@ type ackMemo struct {
 	until    format.Mono
 	before   format.Offset // the cursor then
 	end      format.Offset // of what was leased
+	after    format.Offset // the cursor behind it
+	conflate bool
 	verdicts map[format.Offset]format.AckStatus
 	filed    map[format.Offset]bool
 }
@@ -109,7 +111,7 @@ func (s *state) ackKey(by engine.Caller, k ackKey, at []int, ops []engine.Op, re
 	if live != nil && c.lease == nil {
 		c.memos = slices.DeleteFunc(c.memos, func(m *ackMemo) bool { return s.t >= m.until })
 		c.memos = append(c.memos, &ackMemo{lease: live.text, until: s.t + memoMicros, before: before, end: end,
-			verdicts: verdicts(p, before, at, ops), filed: filed})
+			verdicts: verdicts(p, before, at, ops), filed: filed, after: c.next, conflate: g.conflate})
 	}
 	s.refresh(p.q, true)
 }
@@ -196,6 +198,9 @@ func (s *state) repeated(c *cursor, p *part, k ackKey, at []int, ops []engine.Op
 		case o >= m.before:
 			named[o] = true
 			res[i].Ack = engine.AckItem{Released: true, Filed: m.filed[o]}
+			if m.conflate && len(m.filed) == 0 && a.Status == format.AckCompleted && o+1 == m.after {
+				res[i].Ack.Conflated = uint64(m.after - m.before - 1)
+			}
 		case a.Status == format.AckCompleted:
 			res[i].Ack.Noop = true
 		default:
@@ -276,6 +281,7 @@ func (p *part) resolve(a *engine.Ack, next format.Offset, named map[format.Offse
 func (s *state) settle(g *group, p *part, sigs []signal, res []engine.Result) (filed map[format.Offset]bool) {
 	c := g.cursor(p)
 	lease := s.live(c)
+	before := c.next
 	strongest := map[format.Offset]signal{}
 	var offsets []format.Offset
 	for _, sig := range sigs {
@@ -296,6 +302,10 @@ func (s *state) settle(g *group, p *part, sigs []signal, res []engine.Result) (f
 			continue
 		}
 		nacked = true
+		if g.conflate {
+			s.nackNewest(g, p, max(o, c.bound()-1), strongest[o].ack, sigs, filed)
+			break
+		}
 		s.pass(c, o)
 		s.nack(g, p, offsets[n:], strongest, sigs, filed)
 		break
@@ -314,6 +324,9 @@ func (s *state) settle(g *group, p *part, sigs []signal, res []engine.Result) (f
 	for _, sig := range sigs {
 		res[sig.at].Ack.Released = released
 		res[sig.at].Ack.Filed = filed[sig.offset]
+		if g.conflate && !nacked && sig.ack.Status == format.AckCompleted && sig.offset+1 == c.next {
+			res[sig.at].Ack.Conflated = uint64(c.next - before - 1)
+		}
 		if sig.ack.Status == format.AckCompleted {
 			s.stats.Acked++
 		} else {
@@ -358,6 +371,25 @@ func (s *state) nack(g *group, p *part, from []format.Offset, strongest map[form
 			break
 		}
 	}
+	c.retries, c.attempts, c.backoff = 0, 0, 0
+}
+
+// nackNewest is nack for a group that conflates: what was superseded stays before the cursor with its deliveries and
+// failures, and given up is the newest message that was seen (S-con-6, S-con-9).
+func (s *state) nackNewest(g *group, p *part, o format.Offset, head *engine.Ack, sigs []signal, filed map[format.Offset]bool) {
+	c, opts := g.cursor(p), &p.q.opts
+	if head.Status == format.AckRetry || head.Status == format.AckFailed && c.retries < opts.RetryLimit {
+		if head.Status == format.AckFailed {
+			c.retries++
+		}
+		c.backoff = s.backoff(p, head)
+		return
+	}
+	if head.Status == format.AckDLQ || opts.DeadLetterQueue || opts.DLQAfterMaxRetries {
+		s.file(g, p, o, reasonFor(o, sigs))
+		filed[o] = true
+	}
+	s.pass(c, o+1)
 	c.retries, c.attempts, c.backoff = 0, 0, 0
 }
 

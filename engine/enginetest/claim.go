@@ -33,6 +33,8 @@ type popped struct {
 	lease  format.UUID
 	claims []claim
 	chosen engine.Chosen
+	// conflate and conflict are the groups' policy.
+	conflate, conflict bool
 }
 
 // candidate is a partition a pop may claim.
@@ -62,8 +64,6 @@ func checkPop(r *engine.PopRequest) *engine.Error {
 		return fail(engine.CodeBadRequest, "conflation needs a consumer group")
 	case r.Conflate && r.CommitOnDelivery:
 		return fail(engine.CodeBadRequest, "conflation refuses commit on delivery")
-	case r.Conflate:
-		return fail(engine.CodeNotBuilt, "conflation is not built yet")
 	case r.Batch < 0 || r.Lease < 0 || r.Start.Kind > format.StartFrom:
 		return fail(engine.CodeBadRequest, "batch or start is out of range")
 	}
@@ -93,7 +93,7 @@ func (s *state) popQueues(t format.Tenant, r *engine.PopRequest) []*queue {
 		qs = []*queue{q}
 	}
 	for _, q := range qs {
-		s.register(q, groupName(r.Group), r.Start)
+		s.register(q, groupName(r.Group), r.Start, r.Conflate)
 		s.refresh(q, false)
 	}
 	return qs
@@ -125,7 +125,7 @@ func (s *state) candidates(qs []*queue, r *engine.PopRequest) []candidate {
 // popLimits resolves defaults and the broker's choice (S-pop-5, 6, 15).
 func popLimits(r *engine.PopRequest, ready int) limits {
 	l := limits{batch: r.Batch, partitions: min(max(r.Partitions, 0), maxPartitions), bytes: r.MaxBytes}
-	auto := r.Autopilot && r.Group != "" && r.Group != format.QueueMode && !r.Scope.Pinned && !r.Scope.Discovery
+	auto := r.Autopilot && !r.Conflate && r.Group != "" && r.Group != format.QueueMode && !r.Scope.Pinned && !r.Scope.Discovery
 	if auto && (r.Batch == 0 || r.Partitions == 0) {
 		if r.Partitions <= 0 {
 			l.partitions = max(1, min(ready, maxPartitions))
@@ -137,6 +137,9 @@ func popLimits(r *engine.PopRequest, ready int) limits {
 	}
 	if l.batch == 0 {
 		l.batch = defaultBatch
+	}
+	if l.partitions == 0 && r.Conflate {
+		l.partitions = min(l.batch, maxPartitions) // S-con-5
 	}
 	if l.partitions == 0 || r.Scope.Pinned {
 		l.partitions = 1
@@ -158,6 +161,7 @@ func (s *state) pop(t format.Tenant, r *engine.PopRequest) *popped {
 // take claims partitions in the order of cands until a budget is used up.
 func (s *state) take(qs []*queue, cands []candidate, r *engine.PopRequest, l *limits) *popped {
 	out := &popped{chosen: l.chosen}
+	out.conflate, out.conflict = s.policy(qs, r)
 	if !r.CommitOnDelivery {
 		out.lease = s.mint()
 	}
@@ -192,6 +196,10 @@ func (s *state) claim(cand candidate, r *engine.PopRequest, l *limits, id format
 		return claim{}, false
 	}
 	out := claim{g: g, p: p, from: from, to: from}
+	first = first && len(out.messages) == 0
+	if g.conflate {
+		return out, s.newest(&out, to, cand.upto, r, l, id, first)
+	}
 	for o := from; o < to && l.batch > 0; o++ {
 		if s.expired(p, o) {
 			continue
@@ -216,6 +224,41 @@ func (s *state) claim(cand candidate, r *engine.PopRequest, l *limits, id format
 	s.stats.DeliveredMessages += uint64(len(out.messages))
 	s.hold(&out, r, id)
 	return out, true
+}
+
+// newest claims everything up to the newest message of a partition as that one message (S-con-2).
+func (s *state) newest(out *claim, to, upto format.Offset, r *engine.PopRequest, l *limits, id format.UUID, first bool) bool {
+	if upto != 0 {
+		to = min(to, upto)
+	}
+	for to > out.from && s.expired(out.p, to-1) {
+		to--
+	}
+	if to == out.from {
+		return false
+	}
+	rec := out.p.msgs[to-1].rec
+	if size := int64(len(rec.Payload)); size > l.bytes && !first {
+		l.full = true
+		return false
+	} else {
+		l.bytes -= size
+		s.stats.DeliveredBytes += uint64(size)
+	}
+	l.batch--
+	out.to, out.messages = to, []engine.Record{cloneRecord(rec)}
+	s.stats.DeliveredMessages++
+	s.hold(out, r, id)
+	return true
+}
+
+// policy is whether the groups of a pop conflate, and whether any of them differs from what was asked (S-con-1).
+func (s *state) policy(qs []*queue, r *engine.PopRequest) (conflate, conflict bool) {
+	for _, q := range qs {
+		g := q.group(groupName(r.Group))
+		conflate, conflict = conflate || g.conflate, conflict || g.conflate != r.Conflate
+	}
+	return conflate || r.Conflate && len(qs) == 0, conflict
 }
 
 // hold moves the row: a lease, or with commit on delivery the cursor itself (S-amo-1).
@@ -263,9 +306,13 @@ func (s *state) spent(g *group, p *part) bool {
 // overDelivered files or drops such a head and passes it.
 func (s *state) overDelivered(g *group, p *part) {
 	c := g.cursor(p)
-	if p.q.opts.DeadLetterQueue || p.q.opts.DLQAfterMaxRetries {
-		s.file(g, p, c.head, deliveriesReason)
+	head := c.head
+	if g.conflate {
+		head = max(head, c.last.end-1) // what was handed out last
 	}
-	s.pass(c, c.head+1)
+	if p.q.opts.DeadLetterQueue || p.q.opts.DLQAfterMaxRetries {
+		s.file(g, p, head, deliveriesReason)
+	}
+	s.pass(c, head+1)
 	c.attempts, c.retries = 0, 0
 }

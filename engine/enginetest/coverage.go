@@ -22,6 +22,7 @@ type Coverage struct {
 
 // expectedVerdicts are those a run on any engine can reach; the table shows them also at zero.
 var expectedVerdicts = []string{
+	"pop conflated",
 	"push queued", "push duplicate", "push encryption_unavailable", "push too_large",
 	"pop empty", "pop delivered", "pop redelivered", "pop committed", "pop abandoned", "pop several partitions",
 	"ack completed", "ack noop", "ack released", "ack failed", "ack retry", "ack dlq filed", "ack failed filed",

@@ -229,6 +229,9 @@ func (g *generator) push(o Op) Op {
 func (g *generator) pop(o Op) Op {
 	o.Kind, o.Back = opPop, 0
 	o.Flags = g.flag("p", 20) + g.flag("c", 8) + g.flag("a", 15) + g.flag("x", 6)
+	if o.Group >= 3 {
+		o.Flags += g.flag("v", 70) // the first pop decides, later ones disagree
+	}
 	if !strings.Contains(o.Flags, "p") {
 		o.Flags += g.flag("d", 6)
 		o.Part = 0

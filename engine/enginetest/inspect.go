@@ -126,6 +126,9 @@ func (m *modelInspect) Depth(_ context.Context, c engine.Caller, queue, name str
 			return fail(engine.CodeUnknownQueue, "no such queue")
 		}
 		d = engine.Depth{Queue: queue, Group: name, HasGroup: name != ""}
+		if g := q.group(name); g != nil {
+			d.Conflates = g.conflate
+		}
 		for _, p := range q.parts {
 			s.depth(&d, p, name)
 		}

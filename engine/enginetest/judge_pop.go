@@ -19,8 +19,8 @@ func (p *player) pop(op Op) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("pop: %w", err)
 	}
-	if d == nil {
-		return "empty", p.judgeEmpty(&req)
+	if d == nil || len(d.Claims) == 0 {
+		return "empty", p.judgeEmpty(&req, d)
 	}
 	h := &handed{lease: d.Lease, group: op.group(), claims: d.Claims}
 	for m, err := range d.Messages() {
@@ -51,6 +51,7 @@ func (p *player) pop(op Op) (string, error) {
 func (p *player) popRequest(op Op) engine.PopRequest {
 	req := engine.PopRequest{Scope: engine.Scope{Queue: op.queue()}, Group: op.group(), Batch: op.N, Partitions: op.M,
 		Lease: op.For, CommitOnDelivery: op.has("c"), Autopilot: op.has("a")}
+	req.Conflate = op.has("v") && !req.CommitOnDelivery && req.Group != ""
 	switch {
 	case op.has("d"):
 		req.Scope = engine.Scope{Discovery: true, Task: fmt.Sprintf("t%d", op.Queue%2)}
@@ -81,8 +82,12 @@ func describeDelivery(h *handed) string {
 }
 
 // judgeEmpty: nothing may have been claimable.
-func (p *player) judgeEmpty(req *engine.PopRequest) error {
+func (p *player) judgeEmpty(req *engine.PopRequest, d *engine.Delivery) error {
 	p.cov.count("pop empty")
+	conflate, conflict := p.s.policy(p.s.popQueues(p.caller.Tenant, req), req)
+	if got := d != nil; got != (conflate || conflict) || got && (d.Conflate != conflate || d.Conflict != conflict) {
+		return fmt.Errorf("pop: the empty answer is %+v; the group conflates: %v, not what was asked: %v", d, conflate, conflict)
+	}
 	if want := p.s.pop(p.caller.Tenant, req); want != nil {
 		c := want.claims[0]
 		return fmt.Errorf("pop: empty, but %s/%s is claimable from offset %d", c.p.q.name, c.p.name, c.from)
@@ -174,6 +179,10 @@ func (p *player) fitting(cands, chosen []candidate, bytes int64) (n int) {
 		}
 		if !c.g.cursor(c.p).touched && c.g.start.Kind != format.StartAll {
 			return 0 // where it starts may have to be looked up first
+		}
+		if c.g.conflate {
+			for from = to - 1; p.s.expired(c.p, from); from-- {
+			}
 		}
 		if int64(len(c.p.msgs[from].rec.Payload)) > bytes {
 			return 0
@@ -293,9 +302,12 @@ func (p *player) judgeHead(req *engine.PopRequest, d *engine.Delivery, got *popp
 	if len(got.claims) > 1 {
 		p.cov.count("pop several partitions")
 	}
-	if d.Group != groupName(req.Group) || d.Conflate || d.Conflict || d.Chosen.Set != got.chosen.Set {
-		return fmt.Errorf("pop: answer for group %q, chosen %+v; want group %q, chosen %+v", d.Group, d.Chosen,
-			groupName(req.Group), got.chosen)
+	if d.Group != groupName(req.Group) || d.Conflate != got.conflate || d.Conflict != got.conflict || d.Chosen.Set != got.chosen.Set {
+		return fmt.Errorf("pop: answer for group %q, chosen %+v, conflates %v %v; want group %q, chosen %+v, %v %v", d.Group, d.Chosen,
+			d.Conflate, d.Conflict, groupName(req.Group), got.chosen, got.conflate, got.conflict)
+	}
+	if got.conflate {
+		p.cov.count("pop conflated")
 	}
 	if req.CommitOnDelivery {
 		p.cov.count("pop committed")

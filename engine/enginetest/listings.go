@@ -223,7 +223,7 @@ func (s *state) partInfo(p *part) engine.PartitionInfo {
 }
 
 func (s *state) groupInfo(q *queue, g *group) engine.GroupInfo {
-	info := engine.GroupInfo{Name: g.name, Queue: q.name, Start: g.start, RegisteredAt: g.registered,
+	info := engine.GroupInfo{Name: g.name, Queue: q.name, Start: g.start, Conflate: g.conflate, RegisteredAt: g.registered,
 		Cursors: g.touchedCursors(), SweptAt: s.w}
 	for _, p := range q.parts {
 		row := s.groupPartition(g, p)

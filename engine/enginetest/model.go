@@ -139,7 +139,7 @@ func (m *Model) Pop(ctx context.Context, c engine.Caller, req engine.PopRequest)
 		return d, nil
 	}
 	if req.Wait <= 0 || req.Scope.Discovery {
-		return nil, nil
+		return m.emptyLocked(c.Tenant, &req), nil
 	}
 	m.mu.waiters = append(m.mu.waiters, w)
 	m.armLocked()
@@ -167,6 +167,11 @@ func (m *Model) park(ctx context.Context, w *waiter, wait time.Duration) (*engin
 	select {
 	case d = <-w.got:
 	default:
+	}
+	if ctx.Err() == nil && d == nil {
+		m.mu.Lock()
+		d = m.emptyLocked(w.tenant, w.req)
+		m.mu.Unlock()
 	}
 	if ctx.Err() == nil {
 		return d, nil
@@ -197,16 +202,26 @@ func (m *Model) tryLocked(w *waiter) *engine.Delivery {
 	return m.delivery(w.tenant, w.req, p)
 }
 
+// emptyLocked is the answer of a pop that claimed nothing: nil, unless it tells of a policy.
+func (m *Model) emptyLocked(t format.Tenant, r *engine.PopRequest) *engine.Delivery {
+	d := engine.Delivery{Group: groupName(r.Group)}
+	d.Conflate, d.Conflict = m.mu.s.policy(m.mu.s.popQueues(t, r), r)
+	if !d.Conflate && !d.Conflict {
+		return nil
+	}
+	return engine.NewDelivery(d, (&popped{}).messages(), func(bool) {})
+}
+
 // delivery dresses a claim. Abandon hands the lease back uncounted (S-pop-12); what was committed at
 // hand-out stays so.
 func (m *Model) delivery(t format.Tenant, r *engine.PopRequest, p *popped) *engine.Delivery {
-	d := engine.Delivery{Group: groupName(r.Group), Chosen: p.chosen}
+	d := engine.Delivery{Group: groupName(r.Group), Chosen: p.chosen, Conflate: p.conflate, Conflict: p.conflict}
 	if !p.lease.IsZero() {
 		d.Lease = p.lease.String()
 	}
 	for _, c := range p.claims {
 		d.Claims = append(d.Claims, engine.Claimed{Queue: c.p.q.name, Partition: c.p.name, PartitionID: c.p.id,
-			First: c.from, Last: c.to - 1, Attempt: c.attempt})
+			First: c.messages[0].Offset, Last: c.to - 1, Attempt: c.attempt})
 	}
 	return engine.NewDelivery(d, p.messages(), func(delivered bool) {
 		if delivered || d.Lease == "" {

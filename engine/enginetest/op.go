@@ -32,7 +32,7 @@ const (
 	// Flags: h large payloads that do not compress.
 	opPush = "push"
 	// N batch, M partitions, For lease, What "bytes" for a small byte budget. Flags: p pinned, c commit on
-	// delivery, a autopilot, x abandon, d discovery, l start at all, f start from a time.
+	// delivery, a autopilot, x abandon, d discovery, l start at all, f start from a time, v conflation.
 	opPop = "pop"
 	// What has a status letter per message of the delivery, '-' for none, '?' for a bad one. Flags: l count
 	// back among live leases only, u unfenced, f foreign lease, o by offset, m by message id, z unknown id

@@ -18,7 +18,7 @@ func TestModelConforms(t *testing.T) { Run(t, openModel, Options{}) }
 func TestEveryStatementIsNamed(t *testing.T) {
 	last := map[string]int{"id": 18, "cfg": 9, "push": 19, "dup": 13, "pop": 18, "lease": 8, "poll": 3, "vis": 3, "amo": 3,
 		"sub": 8, "seek": 7, "ack": 26, "dlq": 21, "fetch": 10, "ret": 12, "grp": 8, "obs": 4, "bp": 8, "clk": 5,
-		"txn": 26, "kv": 24, "lock": 14, "tmr": 20}
+		"txn": 26, "kv": 24, "lock": 14, "tmr": 20, "con": 10}
 	tested, seen := map[string]bool{}, map[string]bool{}
 	for _, r := range allRules() {
 		if seen[r.name+r.what] {

@@ -44,7 +44,7 @@ func (s *state) seek(t format.Tenant, op *engine.SetOffset) engine.Result {
 // seekAll is a new registration: every cursor starts over where it says, also those of partitions
 // that come later. A time that is still to come means the end (S-seek-2).
 func (s *state) seekAll(q *queue, op *engine.SetOffset) engine.Result {
-	g := s.register(q, groupName(op.Group), engine.Start{})
+	g := s.register(q, groupName(op.Group), engine.Start{}, false)
 	g.start, g.seq, g.walked = engine.Start{Kind: format.StartNew}, s.tick(), true
 	g.forgetCursors()
 	if op.To.ByTime && op.To.Time <= s.w {

@@ -79,6 +79,7 @@ type message struct {
 type group struct {
 	name       string
 	start      engine.Start
+	conflate   bool // S-con-1
 	registered format.Wall
 	seq        uint64 // of the registration
 	cursors    map[*part]*cursor
@@ -225,7 +226,7 @@ func groupName(name string) string {
 
 // register stores where a group starts on a queue, once (S-sub-1). Queue mode starts at the oldest
 // retained message whatever was asked (S-sub-6).
-func (s *state) register(q *queue, name string, start engine.Start) *group {
+func (s *state) register(q *queue, name string, start engine.Start, conflate bool) *group {
 	if g := q.group(name); g != nil {
 		return g
 	}
@@ -235,7 +236,7 @@ func (s *state) register(q *queue, name string, start engine.Start) *group {
 	if name == format.QueueMode {
 		start = engine.Start{Kind: format.StartAll}
 	}
-	g := &group{name: name, start: start, registered: s.w, seq: s.tick(), cursors: map[*part]*cursor{},
+	g := &group{name: name, start: start, conflate: conflate && name != format.QueueMode, registered: s.w, seq: s.tick(), cursors: map[*part]*cursor{},
 		walked: start.Kind == format.StartNew}
 	q.groups = append(q.groups, g)
 	return g

@@ -15,7 +15,7 @@ func (s *state) position(t format.Tenant, op *engine.CommitOffset) engine.Result
 	if p == nil {
 		p = s.makePart(q, op.Partition)
 	}
-	g := s.register(q, groupName(op.Group), engine.Start{Kind: op.Start})
+	g := s.register(q, groupName(op.Group), engine.Start{Kind: op.Start}, false)
 	old := g.cursor(p)
 	if op.Forget {
 		g.cursors[p] = &cursor{}
