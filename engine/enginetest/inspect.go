@@ -18,7 +18,7 @@ func (m *modelInspect) Message(_ context.Context, c engine.Caller, id format.Par
 	err = m.model().with(func(s *state) error {
 		p := s.tenantPart(c.Tenant, id)
 		if p == nil {
-			return fail(engine.CodeUnknownPartition, "no such partition")
+			return fail(engine.CodeNotFound, "no such message")
 		}
 		o, ok := p.resolve(&engine.Ack{TransactionID: txn}, p.end(), nil)
 		if !ok || o < p.start && s.filed(p, o) == nil {
