@@ -31,6 +31,14 @@ type ackEncoder struct {
 	whole, again bool
 }
 
+// emptied is a new encoder with e's memory.
+func (e *ackEncoder) emptied() ackEncoder {
+	clear(e.groups)
+	clear(e.items) // they hold the caller's reasons
+	clear(e.runs[:cap(e.runs)])
+	return ackEncoder{groups: e.groups[:0], items: e.items[:0], order: e.order[:0], runs: e.runs[:0]}
+}
+
 type ackKey struct {
 	partition format.PartitionID
 	group     string
@@ -231,7 +239,7 @@ func (e *ackEncoder) sort() {
 		at += e.groups[i].count
 		e.groups[i].count = 0
 	}
-	e.order = make([]int32, at)
+	e.order = slices.Grow(e.order[:0], at)[:at]
 	for i := range e.items {
 		if it := &e.items[i]; !it.silent {
 			g := &e.groups[it.group]

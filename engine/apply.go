@@ -19,7 +19,7 @@ func (n *Node) Apply(c Committed) (Applied, error) {
 	}
 	fl := n.flights.take(e.Header)
 	if fl == nil {
-		fl = &flight{header: e.Header}
+		fl = newFlight(e.Header, nil)
 	}
 	fl.index = c.Index
 	switched := false
@@ -110,6 +110,7 @@ func (n *Node) complete(fl *flight) {
 	for _, s := range fl.subs {
 		s.finish(refused)
 	}
+	fl.release()
 }
 
 // wake lets parked pops fly that may find work now, and marks watched partitions.

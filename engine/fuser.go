@@ -73,14 +73,6 @@ const (
 	subWithdrawn
 )
 
-// flight is an entry between proposal and the completion of its callers.
-type flight struct {
-	subs    []*submission
-	header  format.EntryHeader
-	index   format.Index
-	results format.Results
-}
-
 // items are the verdicts about the submission's commands; valid once it is done.
 func (s *submission) items() []format.Result {
 	return s.flight.results.Items[s.first+s.head : s.first+s.count]

@@ -160,3 +160,81 @@ func BenchmarkPushAlone(b *testing.B) {
 		b.Fatal(err)
 	}
 }
+
+// TestFlightsAreNotSharedTooEarly: verdicts are used again for later entries, never while a call still reads them. Callers
+// push, pop and ack side by side, and each finds its own verdicts. Run it with -race.
+func TestFlightsAreNotSharedTooEarly(t *testing.T) {
+	n, _ := openWatched(t)
+	const callers, rounds = 6, 60
+	var all sync.WaitGroup
+	for c := range callers {
+		all.Go(func() {
+			queue, next := fmt.Sprint("q", c), 0
+			for i := range rounds {
+				count := 1 + (i*7+c)%23
+				if err := pushMany(n, queue, next, count); err != nil {
+					t.Errorf("caller %d round %d: %v", c, i, err)
+					return
+				}
+				if err := popAndAck(n, queue, next, count); err != nil {
+					t.Errorf("caller %d round %d: %v", c, i, err)
+					return
+				}
+				next += count
+			}
+		})
+	}
+	all.Wait()
+	if err := n.Close(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// pushMany pushes messages first, first+1, ... and holds their verdicts to be theirs.
+func pushMany(n *engine.Node, queue string, first, count int) error {
+	a := &engine.Append{Queue: queue, Partition: "p"}
+	for k := range count {
+		a.Messages = append(a.Messages, engine.Message{TransactionID: fmt.Sprint(queue, first+k), Payload: []byte("{}")})
+	}
+	out, err := n.Do(context.Background(), someone, engine.Batch{Ops: []engine.Op{a}})
+	if err != nil {
+		return err
+	}
+	for k, m := range out[0].Messages {
+		if m.Status != engine.Queued || int(m.Offset) != first+k {
+			return fmt.Errorf("message %d: %+v", first+k, m)
+		}
+	}
+	return nil
+}
+
+// popAndAck takes them in one pop, which must hold all of them and no other, and acks each.
+func popAndAck(n *engine.Node, queue string, first, count int) error {
+	d, err := n.Pop(context.Background(), someone, engine.PopRequest{Scope: engine.Scope{Queue: queue}, Group: "g",
+		Start: engine.Start{Kind: format.StartAll}, Batch: 1000})
+	if err != nil || d == nil {
+		return fmt.Errorf("pop: %v %v", d, err)
+	}
+	var ops []engine.Op
+	for m, err := range d.Messages() {
+		if err != nil || int(m.Offset) != first+len(ops) || m.TransactionID != fmt.Sprint(queue, m.Offset) {
+			return fmt.Errorf("popped %d as %q, want %d: %v", m.Offset, m.TransactionID, first+len(ops), err)
+		}
+		ops = append(ops, &engine.Ack{Partition: d.Claims[0].PartitionID, Group: "g", Lease: d.Lease, Status: format.AckCompleted,
+			TransactionID: strings.Clone(m.TransactionID)})
+	}
+	d.Delivered()
+	if len(ops) != count {
+		return fmt.Errorf("popped %d, want %d", len(ops), count)
+	}
+	out, err := n.Do(context.Background(), someone, engine.Batch{Ops: ops})
+	if err != nil {
+		return err
+	}
+	for k := range out {
+		if out[k].Err != nil || !out[k].Ack.Released || out[k].Ack.Noop {
+			return fmt.Errorf("ack %d: %+v %v", first+k, out[k].Ack, out[k].Err)
+		}
+	}
+	return nil
+}

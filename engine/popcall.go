@@ -301,6 +301,7 @@ func (c *popCall) landed(s *submission) {
 		c.answer <- popAnswer{err: s.err}
 		return
 	}
+	defer s.flight.release()
 	it := &s.items()[0]
 	again := it.Code == format.CodeNeedEvidence || it.Code == format.CodeStaleEvidence
 	if e := errOfCode(it.Code); e != nil && !again {
@@ -309,7 +310,9 @@ func (c *popCall) landed(s *submission) {
 	}
 	res := &s.flight.results.Pops[it.At]
 	if len(res.Claims) > 0 || again {
-		c.answer <- popAnswer{result: *res, header: s.flight.header, code: it.Code}
+		a := popAnswer{result: *res, header: s.flight.header, code: it.Code}
+		res.Claims = nil // the answer's from now on
+		c.answer <- a
 		return
 	}
 	if c.isGone() {

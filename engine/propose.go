@@ -198,16 +198,16 @@ func (n *Node) riders(subs []*submission) []*submission {
 
 // pack stamps and encodes the entry of subs and remembers them until it is applied. Its payload stays in their buffers.
 func (n *Node) pack(subs []*submission) *Proposal {
-	fl := &flight{subs: subs, header: n.stamp.next()}
+	fl := newFlight(n.stamp.next(), subs)
 	n.builder.Begin(fl.header)
 	for _, s := range subs {
 		s.flight = fl
 		s.count = s.buf.Count
 		s.first, s.ordinal = n.builder.Add(s.buf)
 	}
-	n.flights.put(fl)
+	fl.head = n.builder.Head(slices.Grow(fl.head[:0], n.builder.HeadLen()))
 	p := &n.proposal
-	p.Head = n.builder.Head(make([]byte, 0, n.builder.HeadLen()))
-	p.Payload = n.builder.Payloads()
+	p.Head, p.Payload = fl.head, n.builder.Payloads()
+	n.flights.put(fl)
 	return p
 }

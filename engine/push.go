@@ -44,6 +44,22 @@ type firstKey struct{ queue, partition, id string }
 
 type msgPlace struct{ op, at int }
 
+// emptied is a new encoder with p's memory.
+func (p *pushEncoder) emptied() pushEncoder {
+	most := 0
+	for i := range p.frames {
+		most = max(most, p.frames[i].to-p.frames[i].from)
+	}
+	clear(p.msgs[:min(most, cap(p.msgs))]) // they hold the caller's bytes
+	clear(p.frames)
+	return pushEncoder{
+		frames: p.frames[:0], msgs: p.msgs[:0], frame: p.frame[:0], hashes: p.hashes[:0], named: p.named[:0],
+		bitmap: p.bitmap[:0], heads: p.heads[:0],
+		ids:      pushIDs{first: p.ids.first[:0], hashes: p.ids.hashes[:0], hits: p.ids.hits[:0]},
+		evidence: idEvidence{keys: p.evidence.keys[:0], found: p.evidence.found[:0]},
+	}
+}
+
 // pushFrame says which messages of which op a frame holds. Repeats of an id inside the frame are judged
 // by apply, whatever the window; those of a message in an earlier frame of the op are left out of the
 // frame (S-dup-4). A frame of which nothing is left has no command.
@@ -219,6 +235,7 @@ func (p *pushEncoder) results(out []Result) {
 		total += p.frames[i].to - p.frames[i].from
 	}
 	all := make([]MessageResult, total)
+	var sum pushSum
 	at := 0
 	for i := range p.frames {
 		f := &p.frames[i]
@@ -231,14 +248,15 @@ func (p *pushEncoder) results(out []Result) {
 		for _, l := range f.left {
 			part[l.at-f.from] = repeated(out[l.of.op].Messages[l.of.at])
 		}
-		if !p.dry {
-			p.count(part, f)
-		}
+		sum.count(part, p.ops[f.op].(*Append).Messages[f.from:f.to])
 		if r.Messages == nil {
 			r.Messages = part[:len(part):len(part)]
 		} else {
 			r.Messages = append(r.Messages, part...)
 		}
+	}
+	if !p.dry {
+		sum.addTo(&p.n.counters)
 	}
 }
 
@@ -250,26 +268,28 @@ func repeated(first MessageResult) MessageResult {
 	return first
 }
 
-// count feeds the node's counters with what became of a frame's messages.
-func (p *pushEncoder) count(part []MessageResult, f *pushFrame) {
-	var queued, bytes, dups, refused uint64
-	messages := p.ops[f.op].(*Append).Messages[f.from:f.to]
+// pushSum counts what became of messages; it reaches the node's counters once a call, since producers share them.
+type pushSum struct{ queued, bytes, dups, refused uint64 }
+
+func (s *pushSum) count(part []MessageResult, messages []Message) {
 	for k := range part {
 		switch part[k].Status {
 		case Queued:
-			queued++
-			bytes += uint64(len(messages[k].Payload))
+			s.queued++
+			s.bytes += uint64(len(messages[k].Payload))
 		case Duplicate:
-			dups++
+			s.dups++
 		default:
-			refused++
+			s.refused++
 		}
 	}
-	c := &p.n.counters
-	c.pushed.Add(queued)
-	c.pushedBytes.Add(bytes)
-	c.duplicates.Add(dups)
-	c.refused.Add(refused)
+}
+
+func (s *pushSum) addTo(c *counters) {
+	c.pushed.Add(s.queued)
+	c.pushedBytes.Add(s.bytes)
+	c.duplicates.Add(s.dups)
+	c.refused.Add(s.refused)
 }
 
 func (p *pushEncoder) frameResults(fl *flight, it *format.Result, f *pushFrame, part []MessageResult) {
