@@ -201,8 +201,11 @@ func (r *ackRun) nack(i int, head format.Offset) {
 	run := &r.cmd.Runs[i]
 	if r.g.conflate {
 		// What was superseded stays with what superseded it: the next attempt begins where this one did, with
-		// its deliveries and failures (S-con-6, S-con-9). Given up is the one message that was seen.
-		head = r.end - 1
+		// its deliveries and failures (S-con-6, S-con-9). Given up is the one message that was seen, or the one
+		// beyond it that a transaction names.
+		if head < r.end {
+			head = r.end - 1
+		}
 	} else {
 		m.moveHead(r.ch, head)
 	}

@@ -565,7 +565,7 @@ func (r *ref) nack(q *refQueue, g *refGroup, p *refPart, c *refCur, a *format.Ac
 	take := 0
 	st := status[head]
 	if g.last {
-		head = end - 1
+		head = max(head, end-1)
 		status = map[int]format.AckStatus{head: st}
 	}
 	switch {
