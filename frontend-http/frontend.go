@@ -51,6 +51,8 @@ type Options struct {
 	// LabeledQueues caps the values of the queue label of metrics, and those of the group label; what is above it is
 	// counted under "_other". Default 200.
 	LabeledQueues int
+	// Streams sets the limits of streams; see StreamOptions.
+	Streams StreamOptions
 }
 
 func (o Options) withDefaults() Options {
@@ -69,6 +71,7 @@ func (o Options) withDefaults() Options {
 	if o.LabeledQueues <= 0 {
 		o.LabeledQueues = 200
 	}
+	o.Streams = o.Streams.withDefaults()
 	return o
 }
 

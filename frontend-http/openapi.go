@@ -73,6 +73,11 @@ func operation(r *route) *openapi3.Operation {
 	if r.Response == "Popped" {
 		op.AddResponse(204, openapi3.NewResponse().WithDescription("Nothing to deliver."))
 	}
+	if r.Socket {
+		op.AddResponse(101, openapi3.NewResponse().WithDescription("A WebSocket of JSON text frames: the client sends "+
+			"ConsumeOpen first, then ConsumeAck, ConsumeCredit, ConsumeExtend and ConsumeClose; the broker sends "+
+			"ConsumeOpened, ConsumeMessage, ConsumeAcked, ConsumeExtended and ConsumeError."))
+	}
 	op.Responses.Set("default", &openapi3.ResponseRef{Value: openapi3.NewResponse().
 		WithDescription("An error.").WithContent(content(errorSchemas[r.Errors]))})
 	return op
@@ -98,6 +103,8 @@ func content(schema string) openapi3.Content {
 	switch schema {
 	case "Bytes":
 		return openapi3.Content{"*/*": openapi3.NewMediaType().WithSchemaRef(ref)}
+	case "Events":
+		return openapi3.Content{"text/event-stream": openapi3.NewMediaType().WithSchemaRef(ref)}
 	case "Text":
 		return openapi3.Content{"text/plain": openapi3.NewMediaType().WithSchemaRef(ref)}
 	}

@@ -71,6 +71,8 @@ type route struct {
 	Alone, Probe bool
 	// Closable public routes are open only as long as the skip paths name them: they tell something about the traffic.
 	Closable bool
+	// Socket routes also answer a WebSocket handshake.
+	Socket bool
 	// Handle is nil while the route is not built.
 	Handle handler
 

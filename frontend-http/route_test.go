@@ -149,6 +149,9 @@ func TestTableAgainstTheServer(t *testing.T) {
 			}
 			continue
 		}
+		if r.Response == "Events" {
+			continue // a stream does not end: consume_test.go, kv_watch_test.go
+		}
 		e, ok := examples[key]
 		if !ok {
 			t.Errorf("%s has no example", key)

@@ -5,7 +5,7 @@ func table() []*route {
 	var all []*route
 	for _, rows := range [][]*route{hotRoutes(), groupRoutes(), resourceRoutes(), letterRoutes(), healthRoutes(),
 		transactionRoutes(), kvRoutes(), lockRoutes(), timerRoutes(),
-		streamRoutes(), traceRoutes(),
+		streamRoutes(), traceRoutes(), consumeRoutes(), watchRoutes(),
 		ephemeralRoutes(), unbuiltRoutes()} {
 		all = append(all, rows...)
 	}

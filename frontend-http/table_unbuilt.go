@@ -10,7 +10,6 @@ func unbuiltRoutes() []*route {
 				Status: 501})
 		}
 	}
-	add(additional, readOnly, "Key-value store: watch.", "GET", "/api/v1/kv/watch")
 	add(operator, readOnly, "Status and analytics.", "GET", "/api/v1/status", "GET", "/api/v1/status/queues",
 		"GET", "/api/v1/status/queues/:queue", "GET", "/api/v1/status/analytics",
 		"GET", "/api/v1/analytics/queue-lag", "GET", "/api/v1/analytics/queue-ops",
@@ -25,7 +24,6 @@ func unbuiltRoutes() []*route {
 	add(operator, readOnly, "Replication.", "GET", "/api/v1/raft/status", "GET", "/api/v1/raft/members")
 	add(operator, public, "Dashboard.", "GET", "/auth/me", "GET", "/auth/login", "POST", "/auth/login",
 		"GET", "/auth/logout", "POST", "/auth/logout", "GET", "/", "GET", "/assets/*file")
-	add(additional, readWrite, "Streaming consume.", "GET", "/api/v1/consume")
 	add(additional, readWrite, "Dead letters: redrive in bulk.", "POST", "/api/v1/dlq/redrive")
 	add(additional, readOnly, "Dead letters: redrive job.", "GET", "/api/v1/dlq/redrive/:id")
 	return rows

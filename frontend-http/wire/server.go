@@ -99,6 +99,7 @@ func NewServer(ln *Listener, opts ServerOptions) *Server {
 	server := s.App.Server()
 	server.CloseOnShutdown = true
 	server.SecureErrorLogMessage = true
+	server.KeepHijackedConns = true // Takeover closes them
 	server.HeaderReceived = s.headerReceived
 	server.ExpectHandler = s.expect
 	server.ErrorHandler = s.answerTransportError

@@ -105,6 +105,7 @@ var libraryTable = []libraryRow{
 	{"github.com/twmb/franz-go", []string{"frontend-kafka", "bench"}, "Kafka ends in its frontend"},
 	{"github.com/modelcontextprotocol/go-sdk", []string{"frontend-mcp"}, "MCP ends in its frontend"},
 	{"github.com/spf13", []string{"tools", "bench"}, "command lines are for tools"},
+	{"github.com/gobwas/ws", []string{"frontend-http"}, "WebSockets end in their frontend"},
 	{"github.com/go-faster/jx", []string{"frontend-http"}, "JSON ends in its frontend"},
 	{"encoding/json", []string{"frontend-http", "frontend-mcp", "tools", "bench", "engine/auth", "engine/value"},
 		"JSON ends in its frontend; tokens and their keys are JSON, and so are values of keys"},
