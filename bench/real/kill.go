@@ -88,7 +88,13 @@ func (k *killer) once(ctx context.Context) (bool, error) {
 	at := r.taken.Load()
 	r.node.Kill()
 	hit := kill{at: at, unanswered: r.traffic.settled(ctx)}
+	if err := r.crashLossy(); err != nil {
+		return false, err
+	}
 	if err := r.node.restart(); err != nil {
+		if r.o.lossy == "lie" {
+			r.v.add("the node does not start again after kill %d: %v", len(k.kills)+1, err)
+		}
 		return false, err
 	}
 	hit.restart = r.node.started()

@@ -25,6 +25,8 @@ func main() {
 	flag.IntVar(&o.leaseSeconds, "lease", o.leaseSeconds, "seconds of a lease")
 	flag.Uint64Var(&o.seed, "seed", o.seed, "seed of sizes and moments")
 	flag.DurationVar(&o.limit, "limit", o.limit, "time after which the run is given up")
+	flag.StringVar(&o.lossy, "lossy", "", "keep (what was not flushed is lost at every kill) or lie (flushes do nothing: the run "+
+		"must fail); needs the right to mount")
 	asJSON := flag.Bool("json", false, "print one JSON object")
 	flag.Parse()
 	if *asJSON {

@@ -13,6 +13,7 @@ import (
 
 	"queen/bench/internal/changes"
 	"queen/bench/internal/client"
+	"queen/bench/internal/lossyfs"
 	"queen/bench/internal/node"
 	"queen/bench/internal/report"
 )
@@ -29,6 +30,7 @@ type options struct {
 	limit                     time.Duration
 	out                       io.Writer // lines while it runs
 	nodeArgs, nodeEnvironment []string
+	lossy                     string // "", keep or lie
 }
 
 // replay is a run.
@@ -39,6 +41,7 @@ type replay struct {
 	traffic traffic
 	gate    *gate
 	node    *target
+	lossy   *lossyfs.FS  // nil when the node writes to the disk as it is
 	taken   atomic.Int64 // messages answered 201
 
 	resentDuplicates, duplicates atomic.Int64
@@ -92,12 +95,16 @@ func run(ctx context.Context, o options) (*report.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	n, err := node.Start(node.Options{Binary: o.binary, Data: filepath.Join(o.dir, "node"), HTTP: addr, Args: o.nodeArgs,
-		Env: o.nodeEnvironment})
+	r := &replay{o: o, in: in, gate: newGate(o.producers), node: &target{addr: addr}}
+	data, err := r.mountLossy()
 	if err != nil {
 		return nil, err
 	}
-	r := &replay{o: o, in: in, gate: newGate(o.producers), node: &target{addr: addr}}
+	defer r.unmountLossy()
+	n, err := node.Start(node.Options{Binary: o.binary, Data: data, HTTP: addr, Args: o.nodeArgs, Env: o.nodeEnvironment})
+	if err != nil {
+		return nil, err
+	}
 	r.node.mu.Node = n
 	r.mu.stored = map[*changes.Line]stored{}
 	defer func() { r.node.Kill() }()
