@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -104,6 +105,9 @@ func (s *Store) openBadger() error {
 	if err := removeFile(s.opts.Dir, cleanFile); err != nil {
 		return err
 	}
+	if err := s.removeUnborn(); err != nil {
+		return err
+	}
 	db, err := badger.OpenManaged(s.opts.badgerOptions(&s.log))
 	if err != nil {
 		return fmt.Errorf("keyed: open badger: %w", err)
@@ -121,6 +125,23 @@ func (s *Store) openBadger() error {
 	}
 	s.flush.tails, err = s.loadTails()
 	return err
+}
+
+// removeUnborn removes logs of length 0: a crash came between their creation and their first flush, so that they never
+// held anything. badger would refuse the directory.
+func (s *Store) removeUnborn() error {
+	files, err := listFiles(s.opts.Dir)
+	if err != nil {
+		return err
+	}
+	for name, size := range files {
+		if size == 0 && (strings.HasSuffix(name, ".mem") || strings.HasSuffix(name, ".vlog")) {
+			if err := removeFile(s.opts.Dir, name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // checkSentinel proves that the end of the recorded flush is there. It is the last row written, so a

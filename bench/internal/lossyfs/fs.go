@@ -37,7 +37,7 @@ func (f *FS) mount() error {
 	root.RootNode = top
 	var err error
 	f.server, err = fs.Mount(f.dir, top, &fs.Options{MountOptions: fuse.MountOptions{DirectMount: true, FsName: "lossy",
-		MaxWrite: 1 << 20}})
+		MaxWrite: 1 << 20, DisableSplice: true}})
 	if err != nil {
 		return fmt.Errorf("lossyfs: mount %s: %w", f.dir, err)
 	}
