@@ -113,20 +113,21 @@ func (n *Node) complete(fl *flight) {
 	fl.release()
 }
 
-// wake lets parked pops fly that may find work now, and marks watched partitions.
+// wake lets parked pops fly that may find work now, and marks watched partitions. Partitions are looked at one by one
+// only where somebody waits for one of them: an entry touches hundreds.
 func (n *Node) wake(touched []machine.Touched) {
 	watched := !n.watching.empty()
-	parked := n.park.count() > 0
-	if len(touched) == 0 || !watched && !parked {
+	parked, pinned := n.park.counts()
+	if len(touched) == 0 || !watched && parked == 0 {
 		return
 	}
 	var last format.QueueID
 	for i := range touched {
 		t := &touched[i]
-		if t.Partition != 0 && (watched || parked) {
+		if t.Partition != 0 && (watched || pinned > 0) {
 			n.wakePartition(t, watched)
 		}
-		if parked && t.Queue != last {
+		if parked > 0 && t.Queue != last {
 			last = t.Queue
 			n.wakeQueue(t.Queue)
 		}

@@ -16,6 +16,7 @@ type parking struct {
 		lanes  map[laneKey]*lane
 		groups map[queueName]map[string]*lane // the unpinned lanes of a queue
 		parked int
+		pinned int // of them, those pinned to a partition
 		closed bool
 	}
 }
@@ -113,7 +114,7 @@ func (p *parking) park(c *popCall, front bool) bool {
 	} else {
 		c.place = l.waiters.PushBack(c)
 	}
-	p.mu.parked++
+	p.countLocked(l, 1)
 	return true
 }
 
@@ -131,7 +132,7 @@ func (p *parking) leaveLocked(c *popCall) bool {
 	l := p.mu.lanes[c.lane]
 	l.waiters.Remove(c.place)
 	c.place = nil
-	p.mu.parked--
+	p.countLocked(l, -1)
 	p.tidyLocked(l)
 	return true
 }
@@ -152,7 +153,7 @@ func (p *parking) takeLocked(l *lane, n int) []*popCall {
 	for n > 0 && l.waiters.Len() > 0 {
 		c := l.waiters.Remove(l.waiters.Front()).(*popCall)
 		c.place = nil
-		p.mu.parked--
+		p.countLocked(l, -1)
 		if c.isGone() {
 			c.answerEmpty()
 			continue
@@ -233,8 +234,20 @@ func (p *parking) close() {
 	}
 }
 
+func (p *parking) countLocked(l *lane, by int) {
+	if p.mu.parked += by; l.key.pinned {
+		p.mu.pinned += by
+	}
+}
+
 func (p *parking) count() int {
+	parked, _ := p.counts()
+	return parked
+}
+
+// counts tells how many pops wait, and how many of them for one partition.
+func (p *parking) counts() (parked, pinned int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.mu.parked
+	return p.mu.parked, p.mu.pinned
 }

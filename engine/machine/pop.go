@@ -7,8 +7,11 @@ import (
 // lookLimit bounds the events, FIFO entries and partitions that one Pop looks at.
 const lookLimit = 4096
 
-// partitionsMax bounds the partitions one Pop claims (S-pop-6).
-const partitionsMax = 64
+// partitionsMax bounds the partitions one Pop claims (S-pop-6); for claimsAtOnce of them memory is taken with the first.
+const (
+	partitionsMax = 64
+	claimsAtOnce  = 16
+)
 
 // popRun is one Pop being applied.
 type popRun struct {
@@ -334,5 +337,8 @@ func (r *popRun) claim(g *group, ch handle, next, end format.Offset, stamp uint6
 	}
 	r.batch -= n
 	r.parts--
+	if r.res.Claims == nil {
+		r.res.Claims = make([]format.Claim, 0, min(r.parts+1, claimsAtOnce))
+	}
 	r.res.Claims = append(r.res.Claims, claim)
 }
