@@ -23,3 +23,15 @@ func TestRandom(t *testing.T) {
 		Seed: *randomSeed, Ops: *randomOps, Crashes: *randomCrashes,
 	})
 }
+
+// TestRandomTransactions is TestRandom with transactions over pushes and keys, of which a crash leaves all or nothing.
+func TestRandomTransactions(t *testing.T) {
+	seed := uint64(5000)
+	cov := enginetest.RandomTest(t, enginetest.RandomOptions{
+		Open: func() enginetest.Target { seed++; return memnode.Open(memnode.Options{Seed: seed * 1000}) },
+		Seed: *randomSeed, Ops: *randomOps / 2, Crashes: *randomCrashes, Keyed: true,
+	})
+	if cov.Applied == 0 && *randomCrashes > 0 {
+		t.Error("no call that died was carried out")
+	}
+}

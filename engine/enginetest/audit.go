@@ -23,6 +23,9 @@ func (p *player) audit() error {
 	if err := p.auditQueues(); err != nil {
 		return err
 	}
+	if err := p.auditKeys(); err != nil {
+		return err
+	}
 	for _, q := range p.s.queues {
 		if err := p.auditParts(q); err != nil {
 			return fmt.Errorf("queue %s: %w", q.name, err)

@@ -35,6 +35,7 @@ type kvRow struct {
 	expires, updated format.Wall
 	owner            string // of a permit
 	since            format.Wall
+	pending          bool // the version is not the engine's yet
 }
 
 // kvEvent is one change, as watchers see it.

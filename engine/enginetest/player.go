@@ -27,10 +27,11 @@ type player struct {
 	stamp     stamp
 	delivered []*handed // newest last
 	ids       map[format.UUID]bool
-	pushed    int  // numbers payloads
-	armed     int  // the next operation dies at this write; 0 is none
-	hit       bool // the storage was told so
-	died      bool // a call of this operation died
+	pushed    int    // numbers payloads
+	told      uint64 // the highest version of a row that the engine told
+	armed     int    // the next operation dies at this write; 0 is none
+	hit       bool   // the storage was told so
+	died      bool   // a call of this operation died
 	// blurred names groups of which a pop may have claimed more than it answered, and handed it back: it
 	// is not known which partitions they have touched.
 	blurred map[string]bool
@@ -85,7 +86,7 @@ func (p *player) step(op Op) (answer string, err error) {
 		opConfigure: p.configure, opDelQueue: p.deleteQueue, opDelGroup: p.deleteGroup, opSubscribe: p.subscribe,
 		opRedrive: p.redrive, opPurge: p.purge, opRead: p.read, opOffsets: p.offsets, opList: p.list,
 		opMessage: p.inspect, opWrong: p.wrong,
-		opAdvance: p.advance, opEdge: p.edge, opJump: p.jump, opReopen: p.reopen, opCrash: p.crash,
+		opAdvance: p.advance, opEdge: p.edge, opJump: p.jump, opReopen: p.reopen, opCrash: p.crash, opTxn: p.txn,
 	}[op.Kind]
 	if do == nil {
 		return "", fmt.Errorf("unknown operation %q", op.Kind)

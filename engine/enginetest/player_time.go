@@ -232,7 +232,7 @@ func (p *player) consistent() error {
 
 // visible operations change what an audit sees if they change anything: of them it can be told after
 // a crash whether they were carried out. Others are followed by the crash, not hit by it.
-var visible = []string{opPush, opAck, opRelease, opRedrive, opConfigure, opDelQueue, opPurge}
+var visible = []string{opPush, opAck, opRelease, opRedrive, opConfigure, opDelQueue, opPurge, opTxn}
 
 // arm makes the call to come die in the middle, when a crash operation asked for it.
 func (p *player) arm() {

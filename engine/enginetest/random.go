@@ -42,7 +42,9 @@ type RandomOptions struct {
 	Crashes int
 	// NoJumps leaves the wall clock and monotonic time in step. NoOptions names queue options the lists
 	// do not set, for engines that have not built them.
-	NoJumps   bool
+	NoJumps bool
+	// Keyed adds transactions over pushes and keys to the lists.
+	Keyed     bool
 	NoOptions []string
 	// LooseOrder leaves out the check that the longest claimable partition is served first (S-pop-10);
 	// that none starves is checked all the same.
@@ -99,7 +101,11 @@ func Random(o RandomOptions) (*Coverage, *Failure) {
 	lists := (o.Ops + o.List - 1) / o.List
 	for i, left := 0, o.Ops; left > 0; i++ {
 		seed := o.Seed + uint64(i)
-		ops := newGenerator(seed, &o).list(min(o.List, left))
+		g := newGenerator(seed, &o)
+		ops := g.list(min(o.List, left))
+		if o.Keyed {
+			ops = g.withKeyed(ops)
+		}
 		crashes := o.Crashes*(i+1)/lists - o.Crashes*i/lists
 		ops = withCrashes(ops, crashes, seed)
 		left -= min(o.List, left)

@@ -1,0 +1,198 @@
+package enginetest
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+
+	"queen/engine"
+)
+
+// opTxn is an atomic batch: What has one letter per KV op, on key N and those behind it: p put, a put if absent, d delete,
+// i incr, c check of the version of now, x a put that expects another. M messages go to the partition, the first with
+// an id that repeats at times. For is the lifetime of what is put. Flags: r the last condition is required.
+const opTxn = "txn"
+
+// keyed draws an atomic batch.
+func (g *generator) keyed(o Op) Op {
+	op := Op{Kind: opTxn, Queue: o.Queue, Part: o.Part, N: g.r.IntN(12), Flags: g.flag("r", 40)}
+	for range 1 + g.r.IntN(4) {
+		op.What += string("paaddiiicx"[g.r.IntN(10)])
+	}
+	if g.chance(40) {
+		op.M = 1 + g.r.IntN(3)
+	}
+	if g.chance(40) {
+		op.For = g.advance()
+	}
+	return op
+}
+
+// withKeyed spreads atomic batches over a list.
+func (g *generator) withKeyed(ops []Op) []Op {
+	var out []Op
+	for _, o := range ops {
+		if out = append(out, o); g.chance(30) {
+			out = append(out, g.keyed(Op{Queue: g.r.IntN(g.queues), Part: g.r.IntN(g.parts)}))
+		}
+	}
+	return out
+}
+
+// txnOps makes the batch that an Op stands for, from what the model knows of the keys.
+func (p *player) txnOps(o Op) (ops []engine.Op) {
+	if o.M > 0 {
+		add := &engine.Append{Queue: o.queue(), Partition: o.part()}
+		for i := range o.M {
+			token := '-'
+			if i == 0 {
+				token = rune('a' + o.N)
+			}
+			add.Messages = append(add.Messages, p.message(token, false))
+		}
+		ops = append(ops, add)
+	}
+	for i, letter := range o.What {
+		op := kvOp(engine.KVPut, fmt.Sprint("k", (o.N+i)%16))
+		p.pushed++
+		op.Value, op.Keep = fmt.Append(nil, p.pushed), o.For
+		now := uint64(0)
+		if row := p.s.kvLive(kvKey{p.caller.Tenant, "ns", op.Key}); row != nil {
+			now = row.version
+		}
+		switch letter {
+		case 'a':
+			op = expecting(op, 0)
+		case 'x':
+			op = expecting(op, now+1)
+		case 'd':
+			op = kvOp(engine.KVDelete, op.Key)
+		case 'i':
+			incr := kvIncr(op.Key, 3)
+			incr.Max, incr.Keep = whole(1<<40), o.For
+			op = incr
+		case 'c':
+			op = expecting(kvOp(engine.KVCheck, op.Key), now)
+		}
+		op.Required = o.has("r") && i == len(o.What)-1
+		ops = append(ops, &op)
+	}
+	return ops
+}
+
+// txn carries an atomic batch out and holds every answer against the model.
+func (p *player) txn(o Op) (string, error) {
+	ops := p.txnOps(o)
+	ctx, cancel := p.call()
+	defer cancel()
+	p.arm()
+	b := engine.Batch{Ops: ops, Atomic: true}
+	got, err := p.e.Do(ctx, p.caller, b)
+	if err != nil && p.hit && code(err) != engine.CodeDuplicate && code(err) != engine.CodeKVPrecondition {
+		_, after, _ := p.s.clone().commit(p.caller, b)
+		after.changed = nil
+		after.keyed.pend(p.s.keyed.version)
+		return "died", p.settleCrash(after)
+	}
+	want, after, refused := p.s.commit(p.caller, b)
+	if code(err) != code(refused) {
+		return "", fmt.Errorf("txn: got %v, want %v", err, refused)
+	}
+	if refused != nil {
+		if e := err.(*engine.Error); e.Failed == nil && refused.Failed != nil || e.Failed != nil && e.Failed.Op != refused.Failed.Op {
+			return "", fmt.Errorf("txn: %v names op %+v, want %+v", err, e.Failed, refused.Failed)
+		}
+		p.cov.count("txn " + string(code(err)))
+		return string(code(err)), nil
+	}
+	p.s = after
+	for i := range ops {
+		if err := p.judgePart(ops[i], &got[i], &want[i]); err != nil {
+			return "", fmt.Errorf("part %d of a txn: %w", i, err)
+		}
+	}
+	p.cov.count("txn committed")
+	return "committed", nil
+}
+
+func (p *player) judgePart(op engine.Op, got, want *engine.Result) error {
+	if got.Err != nil {
+		return got.Err
+	}
+	if a, ok := op.(*engine.Append); ok {
+		for k := range want.Messages {
+			if err := p.judgeMessage(a.Queue, a.Partition, &got.Messages[k], &want.Messages[k]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	kv := op.(*engine.KV)
+	g, w := &got.KV, &want.KV
+	if g.Applied != w.Applied || g.Reason != w.Reason || g.Found != w.Found || !bytes.Equal(g.Row.Value, w.Row.Value) ||
+		g.Row.Expires != w.Row.Expires || g.Row.Updated != w.Row.Updated {
+		return fmt.Errorf("%q: got %+v, want %+v", kv.Key, g, w)
+	}
+	return p.adoptVersion(kvKey{p.caller.Tenant, kv.Namespace, kv.Key}, g.Row.Version, g.Applied && kv.Kind != engine.KVCheck)
+}
+
+// adoptVersion takes the engine's version of a row into the model: a new one is above all that were given before.
+func (p *player) adoptVersion(k kvKey, version uint64, written bool) error {
+	row := p.s.keyed.kv[k]
+	if row == nil {
+		return nil
+	}
+	switch known := row.version; {
+	case !written && !row.pending:
+		if known != version {
+			return fmt.Errorf("%q has version %d, want %d", k.key, version, known)
+		}
+		return nil
+	case written && version <= p.told:
+		return fmt.Errorf("%q gets version %d after %d", k.key, version, p.told)
+	}
+	adopted := *row
+	adopted.version, adopted.pending = version, false
+	p.s.keyed.kv[k] = &adopted
+	p.told = max(p.told, version)
+	return nil
+}
+
+// pend marks rows written after a version as having one that the engine has not told yet.
+func (k *keyedState) pend(after uint64) {
+	for key, row := range k.kv {
+		if row.version > after {
+			marked := *row
+			marked.pending = true
+			k.kv[key] = &marked
+		}
+	}
+}
+
+// auditKeys compares all rows of the namespace that batches write.
+func (p *player) auditKeys() error {
+	ctx, cancel := p.call()
+	defer cancel()
+	items, err := p.e.Keyed().KV(ctx, p.caller, []engine.KV{{Kind: engine.KVPrefix, Namespace: "ns", Key: "k"}})
+	if err != nil {
+		return fmt.Errorf("keys: %w", err)
+	}
+	left := kvReadBytes
+	want := p.s.kvRead(p.caller.Tenant, &engine.KV{Kind: engine.KVPrefix, Namespace: "ns", Key: "k"}, &left)
+	if keysOf(items[0]) != keysOf(want) {
+		return fmt.Errorf("keys are %q, want %q", keysOf(items[0]), keysOf(want))
+	}
+	for i := range want.Rows {
+		g, w := &items[0].Rows[i], &want.Rows[i]
+		if !bytes.Equal(g.Value, w.Value) || g.Expires != w.Expires {
+			return fmt.Errorf("key %q is %s until %d, want %s until %d", w.Key, g.Value, g.Expires, w.Value, w.Expires)
+		}
+		if err := p.adoptVersion(kvKey{p.caller.Tenant, "ns", w.Key}, g.Version, false); err != nil {
+			return err
+		}
+	}
+	if strings.Count(keysOf(want), " ") > 0 {
+		p.cov.count("keys audited")
+	}
+	return nil
+}
