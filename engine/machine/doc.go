@@ -1,6 +1,6 @@
 // Package machine is the deterministic state machine of one raft group: Apply takes the entries of
 // the log in order and decides everything that has to be the same on every replica: offsets,
-// duplicates, claims, leases, cursors, dead letters, retention.
+// duplicates, claims, leases, cursors, dead letters, retention, keys and locks, timers, transactions.
 //
 // # What it promises
 //
@@ -26,7 +26,8 @@
 //
 // # Reading order
 //
-// Machine (machine.go) dispatches; partRec, cursorRec and leaseRec (rows.go) are what there are
+// Machine (machine.go) dispatches, brackets by way of txn.go and once.go; keyRec (keys.go) is the head of a
+// keyed row, from which kv.go, lock.go and timer.go judge; partRec, cursorRec and leaseRec (rows.go) are what there are
 // millions of; queue (queue.go) and group (group.go) are the catalogue; popRun (pop.go) is where all
 // of them meet. Sections of engine design: state in 5, time in 4, evidence in 2 and 7.
 package machine

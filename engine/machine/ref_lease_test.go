@@ -195,3 +195,27 @@ func (r *ref) configure(c *format.Configure) format.QueueOptions {
 	}
 	return q.opts
 }
+
+// late says that evidence up to mark clear leaves a chunk out that may hold an original.
+func (r *ref) late(q *refQueue, p *refPart, clear uint64, place format.Place) bool {
+	window, n := seconds(q.opts.DedupWindowSeconds), len(r.markW)
+	return n > 8 && window > 0 && clear < uint64(n-8) && r.w-r.markW[n-9] < window && p.bornW <= r.markW[n-9] && p.born != place.Index
+}
+
+// checkPush predicts whether a transaction may hold an Append.
+func (r *ref) checkPush(queue, part string, ids []string, clear uint64, place format.Place) format.Code {
+	q := r.queues[queue]
+	if q == nil || q.part(part) == nil {
+		return format.CodeOK
+	}
+	p := q.part(part)
+	if slices.ContainsFunc(ids, func(s string) bool { return s != "" }) && r.late(q, p, clear, place) {
+		return format.CodeStaleEvidence
+	}
+	for _, id := range ids {
+		if r.original(q, p, id, len(p.msgs)) >= 0 {
+			return format.CodeDuplicate
+		}
+	}
+	return format.CodeOK
+}
