@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 
 	"queen/tools/cli"
@@ -30,6 +31,8 @@ type request struct {
 	raw          []byte
 	contentType  string
 	write        bool
+	// key is the Idempotency-Key: the node answers a repetition as it answered the first call.
+	key string
 }
 
 // refusal is an answer that refuses a call.
@@ -60,6 +63,9 @@ func (a *api) call(ctx context.Context, r request, out any) (found bool, err err
 	req.Header.Set("Content-Type", r.contentType)
 	if a.token != "" {
 		req.Header.Set("Authorization", "Bearer "+a.token)
+	}
+	if r.key != "" {
+		req.Header.Set("Idempotency-Key", r.key)
 	}
 	res, err := a.http.Do(req)
 	if err != nil {
@@ -111,21 +117,32 @@ func (a *api) lost(ctx context.Context, r request, err error) error {
 	return cli.Errorf(cli.Server, "%s: %w", a.url, err)
 }
 
+// openCodes are the refusals of a write that leave open whether it was carried out.
+var openCodes = []string{"timeout", "outcome_unknown", "retry", "kv_timeout", "kv_retry", "timers_timeout", "timers_retry"}
+
 // classify gives a refusal its exit code.
 func classify(r request, status int, answer []byte) error {
-	var body struct{ Error, Code string }
+	var body struct{ Error, Code, Reason, Detail string }
 	if json.Unmarshal(answer, &body) != nil || body.Error == "" {
 		body.Error = strings.TrimSpace(string(answer[:min(len(answer), 200)]))
 	}
 	if body.Error == "" {
 		body.Error = http.StatusText(status)
 	}
+	if body.Reason != "" { // keys, locks and timers have their words in detail, transactions in error
+		body.Code = body.Reason
+		if body.Detail != "" {
+			body.Error = body.Detail
+		}
+	}
 	refused := &refusal{Status: status, Code: body.Code, Text: body.Error}
 	code := cli.Server
 	switch {
+	case body.Code == "timers_horizon": // 403, and about the call all the same
+		code = cli.Usage
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
 		code = cli.Auth
-	case r.write && (body.Code == "timeout" || body.Code == "outcome_unknown" || body.Code == "retry"):
+	case r.write && slices.Contains(openCodes, body.Code):
 		code = cli.OutcomeUnknown
 	case status < 500 && status != http.StatusTooManyRequests:
 		code = cli.Usage

@@ -18,7 +18,9 @@ const defaultURL = "http://127.0.0.1:6632"
 
 // Commands are the client commands.
 func Commands(s cli.Streams) []*cobra.Command {
-	return []*cobra.Command{pushCommand(s), popCommand(s), ackCommand(s), fetchCommand(s), tailCommand(s), queueCommand(s), ephemeralCommand(s)}
+	return []*cobra.Command{pushCommand(s), popCommand(s), ackCommand(s), fetchCommand(s), tailCommand(s), txCommand(s),
+		queueCommand(s), groupCommand(s), dlqCommand(s), kvCommand(s), timerCommand(s), lockCommand(s), traceCommand(s),
+		ephemeralCommand(s)}
 }
 
 // session is what a client command has once its flags are parsed.

@@ -150,7 +150,8 @@ func (s *session) deleteQueue(name string, yes, dryRun bool) error {
 	}
 	row := deletedQueue{Queue: name, Pending: depth.Pending, DryRun: dryRun}
 	if exists && !dryRun {
-		if err := s.confirm(name, depth.Pending, yes); err != nil {
+		plan := fmt.Sprintf("This deletes queue %s with its messages (%d pending), cursors and dead letters.", name, depth.Pending)
+		if err := s.confirm(plan, name, yes); err != nil {
 			return err
 		}
 		if _, err := s.call(s.ctx, request{method: http.MethodDelete, path: at, write: true}, &row); err != nil {
@@ -164,22 +165,21 @@ func (s *session) deleteQueue(name string, yes, dryRun bool) error {
 	return cli.Exit(cli.Nothing)
 }
 
-// confirm asks for the queue's name on a terminal. Without one, only --yes will do.
-func (s *session) confirm(name string, pending uint64, yes bool) error {
+// confirm tells the plan and asks for the name of what it is about, on a terminal. Without one, only --yes will do.
+func (s *session) confirm(plan, name string, yes bool) error {
 	if yes {
 		return nil
 	}
 	if !cli.Terminal(s.In) {
-		return cli.Errorf(cli.Usage, "nothing was deleted: standard input is no terminal, and --yes is missing")
+		return cli.Errorf(cli.Usage, "nothing was done: standard input is no terminal, and --yes is missing")
 	}
-	fmt.Fprintf(s.Err, "This deletes queue %s with its messages (%d pending), cursors and dead letters.\nType its name: ",
-		name, pending)
+	fmt.Fprintf(s.Err, "%s\nType its name (%s): ", plan, name)
 	answer, err := bufio.NewReader(s.input()).ReadString('\n')
 	if s.ctx.Err() != nil {
 		return cli.Exit(cli.Interrupted)
 	}
 	if err != nil || strings.TrimRight(answer, "\r\n") != name {
-		return cli.Errorf(cli.Usage, "nothing was deleted: that is not the name")
+		return cli.Errorf(cli.Usage, "nothing was done: that is not the name")
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"os/exec"
+	"regexp"
 	"strconv"
 	"syscall"
 	"testing"
@@ -11,16 +12,18 @@ import (
 )
 
 // TestScripts runs the transcripts of testdata/script: every command with its output and exit code, against a real
-// node. They know two commands of their own:
+// node. They know commands of their own:
 //
 //	node              runs a node and sets QUEEN_URL, NODE_ADDR and NODE_DATA
 //	exits CODE CMD    runs queen and expects its exit code; stdout and stderr are those of the run
+//	take NAME MEMBER  sets a variable to the first such member of the JSON on stdout
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"node":  nodeCommand(t),
 			"exits": exitsCommand,
+			"take":  takeCommand,
 		},
 		RequireExplicitExec: true,
 	})
@@ -56,4 +59,16 @@ func exitsCommand(ts *testscript.TestScript, neg bool, args []string) {
 	if got != args[0] {
 		ts.Fatalf("exit %s, want %s", got, args[0])
 	}
+}
+
+func takeCommand(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: take NAME MEMBER")
+	}
+	member := regexp.MustCompile(`"` + regexp.QuoteMeta(args[1]) + `": ?"?([^",}\n]+)`)
+	found := member.FindStringSubmatch(ts.ReadFile("stdout"))
+	if found == nil {
+		ts.Fatalf("no %s in the output", args[1])
+	}
+	ts.Setenv(args[0], found[1])
 }

@@ -1,0 +1,137 @@
+package client
+
+import (
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"queen/tools/cli"
+)
+
+// A waiting acquire asks again after lockPauseMin, then twice as long each time, up to lockPauseMax.
+const (
+	lockPauseMin = 100 * time.Millisecond
+	lockPauseMax = time.Second
+)
+
+func lockCommand(s cli.Streams) *cobra.Command {
+	cmd := &cobra.Command{Use: "lock", Short: "Locks and semaphores with a lifetime and a fencing token"}
+	cmd.AddCommand(lockAcquireCommand(s), lockRenewCommand(s), lockReleaseCommand(s), lockGetCommand(s))
+	return cmd
+}
+
+// lock sends one operation, prints its result, and exits with otherwise when the verdict is not true.
+func (s *session) lock(op map[string]any, verdict string, otherwise int, columns ...string) error {
+	answer, err := s.operate("/api/v1/locks", op["op"] != "get", "", verdict, op)
+	if err != nil {
+		return err
+	}
+	if err := printer(s, rowColumns(columns...)).One(answer); err != nil || answer.is(verdict) {
+		return err
+	}
+	return cli.Exit(otherwise)
+}
+
+func lockAcquireCommand(s cli.Streams) *cobra.Command {
+	var owner string
+	var limit int
+	var ttl, wait time.Duration
+	cmd := &cobra.Command{Use: "acquire NAME", Short: "Take a lock; exits 6 when it is held", Args: cobra.ExactArgs(1),
+		Long: `Take a lock, or one of the --limit permits of a semaphore. The token of the answer renews and releases it.
+
+With --owner a repeated call gives the same owner the permit that it already holds; without, one whose answer was lost
+stays taken until its lifetime ends.`}
+	f := cmd.Flags()
+	f.DurationVar(&ttl, "ttl", 30*time.Second, "the lifetime, in whole seconds")
+	f.StringVar(&owner, "owner", "", "who holds it, at most 256 bytes")
+	f.IntVar(&limit, "limit", 1, "how many may hold it at the same time, 1 to 1024; everybody passes the same")
+	f.DurationVar(&wait, "wait", 0, "ask again for so long while it is held")
+	return command(s, cmd, "json", func(s *session, args []string) error {
+		seconds, err := wholeSeconds("ttl", ttl)
+		if err != nil {
+			return err
+		}
+		if wait < 0 {
+			return cli.Errorf(cli.Usage, "--wait is at least 0")
+		}
+		op := map[string]any{"op": "acquire", "name": args[0], "ttlSeconds": seconds, "limit": limit}
+		if owner != "" {
+			op["owner"] = owner
+		}
+		return s.acquire(op, wait)
+	})
+}
+
+func (s *session) acquire(op map[string]any, wait time.Duration) error {
+	end := time.Now().Add(wait)
+	for pause := lockPauseMin; ; pause = min(2*pause, lockPauseMax) {
+		answer, err := s.operate("/api/v1/locks", true, "", "acquired", op)
+		if err != nil {
+			return err
+		}
+		acquired, left := answer.is("acquired"), time.Until(end)
+		if acquired || left <= 0 {
+			err := printer(s, rowColumns("name", "acquired", "slot", "token", "expiresAt", "holders")).One(answer)
+			if err != nil || acquired {
+				return err
+			}
+			return cli.Exit(cli.Partly)
+		}
+		select {
+		case <-s.ctx.Done():
+			return cli.Exit(cli.Interrupted)
+		case <-time.After(min(pause, left)):
+		}
+	}
+}
+
+// held are the flags that name a permit.
+type held struct {
+	token uint64
+	slot  int
+}
+
+func (h *held) flags(cmd *cobra.Command) {
+	cmd.Flags().Uint64Var(&h.token, "token", 0, "the token that the permit came with")
+	cmd.Flags().IntVar(&h.slot, "slot", 0, "the permit of a semaphore, as acquire told it")
+	required(cmd, "token")
+}
+
+func lockRenewCommand(s cli.Streams) *cobra.Command {
+	var h held
+	var ttl time.Duration
+	var owner string
+	cmd := &cobra.Command{Use: "renew NAME", Short: "Begin a lock's lifetime anew, for a new token; exits 6 when it is lost",
+		Args: cobra.ExactArgs(1)}
+	h.flags(cmd)
+	cmd.Flags().DurationVar(&ttl, "ttl", 30*time.Second, "the lifetime, in whole seconds")
+	cmd.Flags().StringVar(&owner, "owner", "", "who holds it: carries a renewal through whose earlier answer was lost")
+	return command(s, cmd, "json", func(s *session, args []string) error {
+		seconds, err := wholeSeconds("ttl", ttl)
+		if err != nil {
+			return err
+		}
+		op := map[string]any{"op": "renew", "name": args[0], "token": h.token, "slot": h.slot, "ttlSeconds": seconds}
+		if owner != "" {
+			op["owner"] = owner
+		}
+		return s.lock(op, "renewed", cli.Partly, "name", "renewed", "slot", "token", "expiresAt", "reason")
+	})
+}
+
+func lockReleaseCommand(s cli.Streams) *cobra.Command {
+	var h held
+	cmd := &cobra.Command{Use: "release NAME", Short: "Give a lock back; exits 6 when it is lost", Args: cobra.ExactArgs(1)}
+	h.flags(cmd)
+	return command(s, cmd, "json", func(s *session, args []string) error {
+		op := map[string]any{"op": "release", "name": args[0], "token": h.token, "slot": h.slot}
+		return s.lock(op, "released", cli.Partly, "name", "released", "slot", "reason", "holders")
+	})
+}
+
+func lockGetCommand(s cli.Streams) *cobra.Command {
+	cmd := &cobra.Command{Use: "get NAME", Short: "Show who holds a lock; exits 4 when nobody does", Args: cobra.ExactArgs(1)}
+	return command(s, cmd, "json", func(s *session, args []string) error {
+		return s.lock(map[string]any{"op": "get", "name": args[0]}, "held", cli.Nothing, "name", "held", "holders")
+	})
+}

@@ -1,0 +1,201 @@
+package client
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"math"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"queen/tools/cli"
+)
+
+func timerCommand(s cli.Streams) *cobra.Command {
+	cmd := &cobra.Command{Use: "timer", Short: "Messages that are pushed later"}
+	cmd.AddCommand(timerScheduleCommand(s), timerGetCommand(s), timerListCommand(s), timerCancelCommand(s),
+		timerCountCommand(s))
+	return cmd
+}
+
+const timersPath = "/api/v1/timers"
+
+func timerPath(queue, key string) string {
+	return timersPath + "/" + url.PathEscape(queue) + "/" + url.PathEscape(key)
+}
+
+// timerWhen are the flags of which a timer takes exactly one, and what goes with --cron.
+type timerWhen struct {
+	delay                 time.Duration
+	at, cron, tz, catchUp string
+}
+
+func (w *timerWhen) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.DurationVar(&w.delay, "delay", 0, "push so long from now: 30m")
+	f.StringVar(&w.at, "at", "", "push at this time, RFC 3339")
+	f.StringVar(&w.cron, "cron", "", "push again and again: minute, hour, day, month, weekday")
+	f.StringVar(&w.tz, "tz", "", "with --cron: the time zone, as Europe/Berlin; default: UTC")
+	f.StringVar(&w.catchUp, "catch-up", "", "with --cron: what to do about missed times: one (default), all, skip")
+	cmd.MarkFlagsMutuallyExclusive("delay", "at", "cron")
+	cmd.MarkFlagsOneRequired("delay", "at", "cron")
+}
+
+func (w *timerWhen) put(op map[string]any) (err error) {
+	switch {
+	case w.cron == "" && (w.tz != "" || w.catchUp != ""):
+		return cli.Errorf(cli.Usage, "--tz and --catch-up go with --cron")
+	case w.cron != "":
+		op["cron"] = w.cron
+		if w.tz != "" {
+			op["tz"] = w.tz
+		}
+		if w.catchUp != "" {
+			op["catchUp"] = w.catchUp
+		}
+	case w.at != "":
+		op["at"], err = instant("at", w.at)
+	case w.delay < 0:
+		return cli.Errorf(cli.Usage, "--delay is at least 0")
+	default:
+		op["delayMs"] = int64(math.Ceil(float64(w.delay) / float64(time.Millisecond)))
+	}
+	return err
+}
+
+func timerScheduleCommand(s cli.Streams) *cobra.Command {
+	var w writeOptions
+	var when timerWhen
+	var partition, transaction, file, payload string
+	cmd := &cobra.Command{Use: "schedule QUEUE KEY [PAYLOAD]", Short: "Schedule a message, in place of the timer of that key",
+		Long: "Schedule PAYLOAD, what is in --file, or standard input. What is no JSON is pushed as a string, or as bytes.",
+		Args: cobra.RangeArgs(2, 3)}
+	when.flags(cmd)
+	w.keyFlag(cmd)
+	w.dryRunFlag(cmd)
+	f := cmd.Flags()
+	f.StringVarP(&partition, "partition", "p", "", "the partition; default: Default")
+	f.StringVar(&transaction, "transaction-id", "", "the transactionId of the message; default: one is made")
+	f.StringVar(&file, "file", "", "read the payload from a file; - is standard input")
+	f.StringVar(&payload, "payload", "auto", "how the payload is written: auto, json, utf8, base64, hex, none")
+	return command(s, cmd, "json", func(s *session, args []string) error {
+		op := map[string]any{"op": "schedule", "queue": args[0], "timerKey": args[1]}
+		if err := when.put(op); err != nil {
+			return err
+		}
+		if err := checkPayload(payload); err != nil {
+			return err
+		}
+		var text []byte
+		var err error
+		if payload != "none" {
+			if text, err = s.document(optional(args, 2), file); err != nil {
+				return err
+			}
+		}
+		value, raw, err := readPayload(payload, text)
+		if err != nil {
+			return cli.Errorf(cli.Usage, "payload: %w", err)
+		}
+		if raw == nil {
+			raw = value
+		}
+		op["payload"] = base64.StdEncoding.EncodeToString(raw)
+		if partition != "" {
+			op["partition"] = partition
+		}
+		if transaction != "" {
+			op["txn"] = transaction
+		}
+		if w.dryRun {
+			return s.planned(op)
+		}
+		answer, err := s.operate(timersPath, true, w.key, "status", op)
+		if err != nil {
+			return err
+		}
+		return printer(s, rowColumns("queue", "timerKey", "status", "deliverAt", "txn")).One(answer)
+	})
+}
+
+func timerGetCommand(s cli.Streams) *cobra.Command {
+	cmd := &cobra.Command{Use: "get QUEUE KEY", Short: "Show a timer; exits 4 when there is none", Args: cobra.ExactArgs(2)}
+	return command(s, cmd, "json", func(s *session, args []string) error {
+		answer, err := s.ask(request{method: http.MethodGet, path: timerPath(args[0], args[1])}, "found")
+		if err != nil {
+			return err
+		}
+		answer.openPayload()
+		err = printer(s, rowColumns("timerKey", "partition", "deliverAt", "cron", "txn", "attempts", "payload")).One(answer)
+		if err != nil || answer.is("found") {
+			return err
+		}
+		return cli.Exit(cli.Nothing)
+	})
+}
+
+// openPayload shows a payload that is JSON as it is. Other bytes stay base64, and an encoding says so.
+func (r row) openPayload() {
+	if r["payload"] == nil {
+		return
+	}
+	b, err := base64.StdEncoding.DecodeString(unquoted(r["payload"]))
+	if err == nil && json.Valid(b) && utf8.Valid(b) {
+		r["payload"] = b
+		return
+	}
+	r.set("encoding", "base64")
+}
+
+func timerListCommand(s cli.Streams) *cobra.Command {
+	var after string
+	var limit int
+	cmd := &cobra.Command{Use: "list QUEUE", Short: "List the timers of a queue, in the order of their keys",
+		Args: cobra.ExactArgs(1)}
+	cmd.Flags().StringVar(&after, "after", "", "begin behind this key")
+	cmd.Flags().IntVarP(&limit, "limit", "n", 0, "end after so many timers; 0: all")
+	return command(s, cmd, "ndjson", func(s *session, args []string) error {
+		columns := []string{"timerKey", "partition", "deliverAt", "cron", "txn", "attempts", "lastError"}
+		return s.pages(limit, after, columns, func(limit int, after string) request {
+			q := url.Values{"limit": {strconv.Itoa(limit)}}
+			if after != "" {
+				q.Set("after", after)
+			}
+			return request{method: http.MethodGet, path: timersPath + "/" + url.PathEscape(args[0]) + "?" + q.Encode()}
+		})
+	})
+}
+
+func timerCancelCommand(s cli.Streams) *cobra.Command {
+	var w writeOptions
+	cmd := &cobra.Command{Use: "cancel QUEUE KEY", Short: "Cancel a timer; exits 4 when there is none", Args: cobra.ExactArgs(2)}
+	w.dryRunFlag(cmd)
+	return command(s, cmd, "json", func(s *session, args []string) error {
+		if w.dryRun {
+			return s.planned(map[string]any{"op": "cancel", "queue": args[0], "timerKey": args[1]})
+		}
+		answer, err := s.ask(request{method: http.MethodDelete, path: timerPath(args[0], args[1]), write: true}, "ok")
+		if err != nil {
+			return err
+		}
+		err = printer(s, rowColumns("queue", "timerKey", "status")).One(answer)
+		if err != nil || answer.is("ok") {
+			return err
+		}
+		return cli.Exit(cli.Nothing)
+	})
+}
+
+func timerCountCommand(s cli.Streams) *cobra.Command {
+	cmd := &cobra.Command{Use: "count QUEUE PREFIX", Short: "Count the timers whose keys begin with PREFIX",
+		Args: cobra.ExactArgs(2)}
+	return command(s, cmd, "json", func(s *session, args []string) error {
+		q := url.Values{"mode": {"count"}, "prefix": {args[1]}}
+		r := request{method: http.MethodGet, path: timersPath + "/" + url.PathEscape(args[0]) + "?" + q.Encode()}
+		return s.told(r, "count")
+	})
+}
