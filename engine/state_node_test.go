@@ -2,7 +2,9 @@ package engine_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -248,4 +250,95 @@ func (r *rig) call(in kvCall) (kvAnswer, error) {
 	}
 	item := res[0].KV
 	return kvAnswer{applied: item.Applied, value: string(item.Row.Value), version: item.Row.Version}, nil
+}
+
+// TestFullDiskRefusesWhatGrows: above the high mark puts, schedules and transactions that store are refused and nothing
+// of them is written; deletes, cancels, releases and reads work; a timer that is due waits and is not lost.
+func TestFullDiskRefusesWhatGrows(t *testing.T) {
+	r := newRig(t)
+	r.config = func(c *engine.Config) { c.DiskHigh, c.DiskLow = 90, 80 }
+	r.open()
+	timer := func(key string, delay time.Duration) *engine.Timer {
+		return &engine.Timer{Op: format.TimerSchedule, Queue: "timers", Key: key, Partition: "p", Delay: delay, Message: engine.Message{Payload: []byte("1")}}
+	}
+	lock := &engine.Lock{Op: format.LockAcquire, Name: "l", Owner: "o", TTL: 100 * time.Hour}
+	out, err := r.node.Do(t.Context(), someone, engine.Batch{Ops: []engine.Op{incr("n"), timer("due", 24*time.Hour), timer("far", 48*time.Hour), lock}})
+	if err != nil || !out[3].Lock.Granted {
+		t.Fatal(out, err)
+	}
+	space, err := r.fs.Free("data")
+	if err != nil {
+		t.Fatal(err)
+	}
+	used := space.Total - space.Available
+	r.fs.SetCapacity(used + used/20)
+	r.gate(true)
+	for _, ops := range [][]engine.Op{{incr("n")}, {timer("new", time.Hour)}, {&engine.Append{Queue: "q", Partition: "p", Messages: []engine.Message{{}}}, get("n")}} {
+		var e *engine.Error
+		if _, err := r.atomic(someone, ops...); !errors.As(err, &e) || e.Code != engine.CodeStorageFull || e.Outcome != engine.OutcomeNone {
+			t.Fatalf("%T: %v", ops[0], err)
+		}
+	}
+	r.tick(25 * time.Hour)
+	if _, found, err := r.node.Keyed().Timer(t.Context(), someone, "timers", "due"); !found || err != nil {
+		t.Fatalf("the timer that is due: %v, %v", found, err)
+	}
+	if late := r.node.Inspect().Stats().TimerOldestLateMicros; late == 0 {
+		t.Fatal("a late timer does not show")
+	}
+	release := &engine.Lock{Op: format.LockRelease, Name: "l", Token: out[3].Lock.Token}
+	out, err = r.node.Do(t.Context(), someone, engine.Batch{Ops: []engine.Op{&engine.KV{Kind: engine.KVDelete, Namespace: "n", Key: "n"}, release,
+		&engine.Timer{Op: format.TimerCancel, Queue: "timers", Key: "far"}, get("n")}})
+	if err != nil || !out[0].KV.Applied || !out[1].Lock.Granted || out[2].Timer.Status != format.TimerCancelled || out[3].KV.Found {
+		t.Fatalf("%+v, %v", out, err)
+	}
+	r.fs.SetCapacity(0)
+	r.gate(false)
+	for pending := true; pending; { // the pool of segments fills up in the background
+		runtime.Gosched()
+		r.tick(10 * time.Second)
+		_, pending, _ = r.node.Keyed().Timer(t.Context(), someone, "timers", "due")
+	}
+	if p, err := r.node.Catalog().Partition(t.Context(), someone, "timers", "p"); err != nil || p.End != 1 {
+		t.Fatalf("%+v, %v: the timer did not fire", p, err)
+	}
+	r.close()
+}
+
+// TestCatchUpAfterAStop: what a recurring timer does about fires that fell due while the node was away.
+func TestCatchUpAfterAStop(t *testing.T) {
+	for policy, want := range map[engine.CatchUp]format.Offset{engine.CatchUpOne: 1, engine.CatchUpAll: 24, engine.CatchUpSkip: 0} {
+		r := newRig(t)
+		r.open()
+		_, err := r.atomic(someone, &engine.Timer{Op: format.TimerSchedule, Queue: "timers", Key: "c", Partition: "p", Cron: "0 * * * *", CatchUp: policy,
+			Message: engine.Message{Payload: []byte("1")}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.close()
+		r.clock.Advance(24 * time.Hour)
+		r.open()
+		r.node.Settle()
+		got := format.Offset(0)
+		if p, err := r.node.Catalog().Partition(t.Context(), someone, "timers", "p"); err == nil {
+			got = p.End
+		}
+		info, found, err := r.node.Keyed().Timer(t.Context(), someone, "timers", "c")
+		if got != want || !found || err != nil || info.Due <= format.Wall(r.clock.Now()) {
+			t.Fatalf("policy %d: %d fires, want %d; %+v, %v, %v", policy, got, want, info, found, err)
+		}
+		r.close()
+	}
+}
+
+// gate lets time pass until the disk gate is closed, or open.
+func (r *rig) gate(closed bool) {
+	r.t.Helper()
+	for {
+		r.tick(5 * time.Second)
+		if st, err := r.node.Status(r.t.Context()); err != nil || st.StorageFull == closed {
+			return
+		}
+		runtime.Gosched()
+	}
 }
