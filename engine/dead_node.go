@@ -10,6 +10,9 @@ import (
 	"queen/engine/seal"
 )
 
+// noReason is told of a dead letter that was filed without one.
+const noReason = "Retries exhausted"
+
 // deadLook bounds the dead letters one listing looks at.
 const deadLook = 100_000
 
@@ -89,7 +92,7 @@ func (n *Node) deadLetter(t format.Tenant, d *machine.DeadLetter) (DeadLetter, b
 		return out, false, err
 	}
 	if out.Error = reason; reason == "" {
-		out.Error = "Retries exhausted"
+		out.Error = noReason
 	}
 	rec, found, err := n.pinned(&part, d.Offset)
 	if err != nil || !found {

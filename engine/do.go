@@ -23,6 +23,9 @@ func (n *Node) Do(ctx context.Context, c Caller, b Batch) ([]Result, error) {
 		if err := distinct(b.Ops); err != nil {
 			return nil, err
 		}
+		if err := n.switchedOn(b.Ops); err != nil {
+			return nil, err
+		}
 	}
 	if b.Atomic || c.Key != "" {
 		return n.doWhole(ctx, c, b, &shape)

@@ -45,3 +45,6 @@ func (n *Node) Applied() format.Index {
 	defer n.state.RUnlock()
 	return n.state.m.Applied()
 }
+
+// RedrivesDone waits until no redrive job is under way.
+func (n *Node) RedrivesDone() { n.redrives.done.Wait() }

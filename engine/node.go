@@ -50,6 +50,8 @@ type Node struct {
 	replay     replayProgress
 	full       atomic.Bool // the disk gate is closed
 	adminGen   atomic.Uint64
+	switched   switchCache
+	redrives   *redrives
 	stopping   chan struct{}
 	stopOnce   sync.Once
 	killed     atomic.Bool
@@ -111,7 +113,7 @@ func Open(cfg Config, seq Sequencer) (*Node, error) {
 		delivered: newDelivered(cfg.DeliveredBytes), writes: newAdmission(cfg.Clock, cfg.WriteBytes),
 		stopping: make(chan struct{}),
 	}
-	n.house, n.timers = newHouse(n), newTimers(n)
+	n.house, n.timers, n.redrives = newHouse(n), newTimers(n), newRedrives(n)
 	n.files, n.ids = newFiles(n), newIDs(n)
 	applied, err := n.restore()
 	if err != nil {
@@ -137,6 +139,7 @@ func Open(cfg Config, seq Sequencer) (*Node, error) {
 	n.house.start()
 	n.timers.start()
 	n.files.start()
+	n.redrives.start()
 	return n, nil
 }
 
@@ -186,6 +189,7 @@ func (n *Node) stop() error {
 		n.ephemeral.close()
 		n.house.stop()
 		n.timers.stop()
+		n.redrives.stop()
 		err = n.files.stop()
 		n.fuser.close()
 		n.background.Wait()

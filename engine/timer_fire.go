@@ -130,6 +130,10 @@ func (t *timers) turn() bool {
 	if n.cfg.Clock.Mono() < t.held {
 		return false
 	}
+	if n.off()&fireOff != 0 {
+		t.hold(idleTurn)
+		return false
+	}
 	b := fireRun{n: n, w: n.wall(), sub: newSubmission(consumption)}
 	if b.take(); len(b.due) == 0 {
 		b.sub.recycle()

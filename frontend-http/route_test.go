@@ -88,6 +88,11 @@ var examples = map[string]example{
 	"GET /api/v1/ephemeral/queues/:queue/depth": {target: "/api/v1/ephemeral/queues/e/depth?group=g"},
 	"GET /api/v1/system/ephemeral":              {},
 	"POST /api/v1/system/ephemeral":             {body: `{"enabled":true}`},
+	"POST /api/v1/dlq/redrive":                  {body: `{"queue":"q","consumerGroup":null,"error":"bad","to":"2020-01-01T00:00:00Z","ratePerSecond":5}`},
+	"GET /api/v1/dlq/redrive/:id":               {target: "/api/v1/dlq/redrive/%J"},
+	"POST /api/v1/stats/refresh":                {body: `{}`},
+	"GET /api/v1/system/kv-timers":              {},
+	"POST /api/v1/system/kv-timers":             {body: `{"kv":true,"timersFire":true}`},
 	"GET /livez":                                {},
 	"GET /readyz":                               {},
 	"GET /health":                               {},
@@ -104,7 +109,7 @@ var examples = map[string]example{
 // furnished is a node on which every example works: a queue with five messages, three of them dead letters, and a
 // live lease.
 func furnished(t *testing.T) (n *node, fill *strings.Replacer) {
-	n = start(t)
+	n = startNode(t)
 	for _, id := range []string{"first", "second", "third", "fourth", "fifth"} {
 		n.push1("q", "p", id, `{"n":1}`)
 	}
@@ -117,7 +122,8 @@ func furnished(t *testing.T) (n *node, fill *strings.Replacer) {
 		lease = next.str("leaseId")
 	}
 	letters := n.get("/api/v1/dlq?queue=q").is(200)
-	return n, strings.NewReplacer("%P", partition, "%L", lease, "%D", letters.str("messages", 2, "id"))
+	job := n.post("/api/v1/dlq/redrive", `{"queue":"q","error":"none like it"}`).is(202)
+	return n, strings.NewReplacer("%P", partition, "%L", lease, "%D", letters.str("messages", 2, "id"), "%J", job.str("id"))
 }
 
 // TestTableAgainstTheServer walks the table: every built route answers its example with the documented status and a

@@ -155,7 +155,7 @@ const browsed = "id:string transactionId:string txnHash:string|null partitionId:
 // schemas renders shapes.
 func schemas() openapi3.Schemas {
 	all := openapi3.Schemas{}
-	for _, group := range []map[string]string{shapes, keyedShapes, ephemeralShapes, consumeShapes} {
+	for _, group := range []map[string]string{shapes, keyedShapes, ephemeralShapes, consumeShapes, operationsShapes} {
 		addSchemas(all, group)
 	}
 	return all

@@ -12,6 +12,8 @@ const (
 	AdminKey    AdminKind = 3
 	AdminPlan   AdminKind = 4
 	AdminStream AdminKind = 5
+	// AdminRedrive is a job that moves dead letters, by its id, under SystemTenant.
+	AdminRedrive AdminKind = 6
 )
 
 // SystemTenant owns the administrative rows that are no tenant's.

@@ -213,6 +213,24 @@ func (m *Machine) DeadLetters(queue format.QueueID, yield func(DeadLetter) bool)
 	}
 }
 
+// DeadLettersFrom yields those of a queue that were filed after the one named, oldest first; all of them when
+// there is no such one.
+func (m *Machine) DeadLettersFrom(queue format.QueueID, after format.DeadLetterID, yield func(DeadLetter) bool) {
+	q := m.liveQueue(queue)
+	if q == nil {
+		return
+	}
+	h := q.deadOldest
+	if last := m.deadWithID(after); last != 0 && m.dead.Get(last).queue == q.id {
+		h = m.dead.Get(last).newer
+	}
+	for ; h != 0; h = m.dead.Get(h).newer {
+		if !yield(m.deadView(h)) {
+			return
+		}
+	}
+}
+
 // DeadLetterByID finds a dead letter of a tenant's live queues.
 func (m *Machine) DeadLetterByID(t format.Tenant, id format.DeadLetterID) (DeadLetter, bool) {
 	h := m.deadWithID(id)

@@ -1,0 +1,65 @@
+package frontendhttp
+
+import (
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"queen/engine/enginetest/memnode"
+)
+
+// startNode serves a real node on a file system in memory.
+func startNode(t testing.TB) *node {
+	target := memnode.Open(memnode.Options{Seed: 1})
+	t.Cleanup(target.Close)
+	return startWith(t, Options{Engine: target.Engine})
+}
+
+// Goal: a dry run counts and shows what the job then moves; the job tells how it ended, and nobody else's.
+func TestRedriveJobOverHTTP(t *testing.T) {
+	n, _ := furnished(t)
+	dry := n.post("/api/v1/dlq/redrive", `{"queue":"q","error":"bad","dryRun":true}`).is(200)
+	dry.equal(`3`, "total").equal(`"first"`, "sample", 0, "transactionId").equal(`true`, "dryRun")
+	n.get("/api/v1/dlq?queue=q").is(200).equal(`3`, "total")
+	id := n.post("/api/v1/dlq/redrive", `{"queue":"q","consumerGroup":"g"}`, "Idempotency-Key: k").is(202).str("id")
+	end := time.Now().Add(patience)
+	for n.get("/api/v1/dlq/redrive/"+id).is(200).str("state") == "running" {
+		require.True(t, time.Now().Before(end), "the job does not end")
+		runtime.Gosched()
+	}
+	n.get("/api/v1/dlq/redrive/"+id).is(200).equal(`3`, "moved").equal(`0`, "remaining").equal(`null`, "lastError")
+	n.get("/api/v1/dlq?queue=q").is(200).equal(`0`, "total")
+	require.Equal(t, id, n.post("/api/v1/dlq/redrive", `{"queue":"q","consumerGroup":"g"}`, "Idempotency-Key: k").is(202).str("id"))
+	n.post("/api/v1/dlq/redrive", `{"queue":"q"}`, "Idempotency-Key: k").is(422)
+	n.get("/api/v1/dlq/redrive/none").is(404)
+	for _, bad := range []string{`{}`, `{"queue":"q","ratePerSecond":0}`, `{"queue":"q","ratePerSecond":99999999}`,
+		`{"queue":"q","from":"soon"}`, `{"queue":"q","from":"2026-01-02","to":"2026-01-01"}`} {
+		n.post("/api/v1/dlq/redrive", bad).is(400)
+	}
+	n.post("/api/v1/dlq/redrive", `{"queue":"unknown"}`).is(404)
+	start(t).post("/api/v1/dlq/redrive", `{"queue":"q"}`).is(501).equal(`"not_built"`, "code")
+}
+
+// Goal: what is switched off answers 503 with Retry-After in its family's shape; reads, deletes and cancels go on.
+func TestKVTimersSwitch(t *testing.T) {
+	n := startNode(t)
+	const put = `{"operations":[{"op":"put","ns":"n","key":"k","value":1,"forever":true}]}`
+	const schedule = `{"operations":[{"op":"schedule","queue":"q","timerKey":"k","delayMs":9999,"payload":"MQ=="}]}`
+	n.post("/api/v1/kv", put).is(200)
+	n.post("/api/v1/timers", schedule).is(200)
+	n.post("/api/v1/system/kv-timers", `{"kv":false,"timersSchedule":false}`).is(200).equal(`false`, "kvEnabled").
+		equal(`false`, "timersScheduleEnabled").equal(`true`, "timersFireEnabled")
+	refused := n.post("/api/v1/kv", put).is(503).equal(`"kv_disabled"`, "error")
+	require.NotEmpty(t, refused.header.Get("Retry-After"))
+	require.NotEmpty(t, n.post("/api/v1/timers", schedule).is(503).equal(`"timers_disabled"`, "error").header.Get("Retry-After"))
+	n.get("/api/v1/kv/n/k").is(200)
+	n.do("DELETE", "/api/v1/kv/n/k", "").is(200)
+	n.do("DELETE", "/api/v1/timers/q/k", "").is(200)
+	n.post("/api/v1/push", `{"items":[{"queue":"q","payload":1}]}`).is(201)
+	n.post("/api/v1/system/kv-timers", `{}`).is(400)
+	n.post("/api/v1/system/kv-timers", `{"kv":true,"timersSchedule":true}`).is(200).equal(`true`, "kvEnabled")
+	n.post("/api/v1/kv", put).is(200)
+	n.post("/api/v1/timers", schedule).is(200)
+}
