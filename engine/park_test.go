@@ -471,3 +471,34 @@ func TestMarksFromSeveralSides(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestPinnedWaiterIsWoken: a pop that waits for one partition gets what is pushed there, at once, and nothing that is pushed
+// elsewhere.
+func TestPinnedWaiterIsWoken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		defer s.close()
+		req := waiting("g")
+		req.Scope.Partition, req.Scope.Pinned = "a", true
+		s.push("a", "first")
+		if p := s.pop(t.Context(), req); !p.done || len(p.ids) != 1 {
+			t.Fatalf("%+v", p)
+		}
+		req.Scope.Partition = "b"
+		s.push("b", "second")
+		if p := s.pop(t.Context(), req); !p.done || len(p.ids) != 1 {
+			t.Fatalf("%+v", p)
+		}
+		w := s.pop(t.Context(), req) // leased: it waits, and b is registered
+		s.push("a", "third")
+		if w.done {
+			t.Fatalf("woken by another partition: %+v", w)
+		}
+		req.Scope.Partition = "c"
+		v := s.pop(t.Context(), req) // nobody has written there yet
+		s.push("c", "fourth")
+		if !v.done || len(v.ids) != 1 || v.ids[0] != "fourth" {
+			t.Fatalf("not woken: %+v", v)
+		}
+	})
+}
