@@ -53,7 +53,7 @@ func guide(t *testing.T) []guideBlock {
 // TestGuide runs the guide of the README as a reader would, in one shell and in order, against a node of its own, and
 // compares every answer with the one that is shown.
 func TestGuide(t *testing.T) {
-	for _, tool := range []string{"bash", "curl", "sed"} {
+	for _, tool := range []string{"bash", "curl", "sed", "base64"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			t.Skipf("the guide needs %s, which is not installed", tool)
 		}
