@@ -93,7 +93,7 @@ func (r *rig) judgeTimers(n int64, acked []string) {
 		t.Fatal(err)
 	}
 	for _, rec := range read.Parts[0].Records {
-		fired[rec.TransactionID]++
+		fired[string(rec.Payload)]++
 	}
 	for _, name := range acked {
 		if fired[name] == 0 {
