@@ -21,7 +21,7 @@ func (m *mortal) timersAndKeys() (acked []string, err error) {
 		caller := someone
 		caller.Key = name
 		_, err := m.node.Do(m.ctx, caller, engine.Batch{Atomic: true, Ops: []engine.Op{incr("count"), &engine.Timer{Op: format.TimerSchedule,
-			Queue: "timers", Key: name, Partition: "p", Delay: time.Duration(i) * time.Second, Message: engine.Message{TransactionID: name}}}})
+			Queue: "timers", Key: name, Partition: "p", Delay: time.Duration(i) * time.Second, Message: engine.Message{Payload: []byte(name)}}}})
 		if err != nil {
 			return acked, err
 		}
@@ -97,7 +97,7 @@ func (r *rig) judgeTimers(n int64, acked []string) {
 	}
 	for _, name := range acked {
 		if fired[name] == 0 {
-			t.Fatalf("power off at operation %d: %s was acknowledged and never fired", n, name)
+			t.Fatalf("power off at operation %d: %s was acknowledged and never fired, %v did", n, name, fired)
 		}
 	}
 	for name, times := range fired {
