@@ -273,7 +273,8 @@ func TestFullDiskRefusesWhatGrows(t *testing.T) {
 	used := space.Total - space.Available
 	r.fs.SetCapacity(used + used/20)
 	r.gate(true)
-	for _, ops := range [][]engine.Op{{incr("n")}, {timer("new", time.Hour)}, {&engine.Append{Queue: "q", Partition: "p", Messages: []engine.Message{{}}}, get("n")}} {
+	for _, ops := range [][]engine.Op{{incr("n")}, {timer("new", time.Hour)},
+		{&engine.Append{Queue: "q", Partition: "p", Messages: []engine.Message{{}}}, get("n")}} {
 		var e *engine.Error
 		if _, err := r.atomic(someone, ops...); !errors.As(err, &e) || e.Code != engine.CodeStorageFull || e.Outcome != engine.OutcomeNone {
 			t.Fatalf("%T: %v", ops[0], err)

@@ -27,7 +27,8 @@ var popQuery = []param{
 	{Name: "subscriptionMode", Type: "string", About: "Where a new consumer group starts: new (default) or all."},
 	{Name: "subscriptionFrom", Type: "string", About: "now, or the ISO-8601 instant at which a new group starts."},
 	{Name: "autopilot", Type: "boolean", About: "Let the broker choose batch and partitions where they are not sent."},
-	{Name: "conflation", Type: "boolean", About: "Last-value delivery: the newest message of a partition stands for all before it. Stored at the group's first pop."},
+	{Name: "conflation", Type: "boolean", About: "Last-value delivery: the newest message of a partition stands for all " +
+		"before it. Stored at the group's first pop."},
 }
 
 func hotRoutes() []*route {

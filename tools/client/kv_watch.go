@@ -111,6 +111,8 @@ func nextEvent(in *bufio.Reader) (event string, data []byte, err error) {
 		switch {
 		case len(line) == 0 && event != "" && !end:
 			return event, data, nil
+		case len(line) == 0 && !end:
+			data = nil // what has no name is none of this route's events
 		case end:
 			return "", nil, io.EOF
 		case field == "event":

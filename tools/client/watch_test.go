@@ -19,7 +19,7 @@ func TestWatch(t *testing.T) {
 			_, _ = fmt.Fprint(w, text)
 		}
 	}
-	const changes = ":\n\nevent: change\nid: 8\ndata: {\"key\":\"a\",\"value\":12345678901234567890,\"version\":8,\"deleted\":false}\n\n" +
+	const changes = ":\n\ndata: {}\n\nevent: change\nid: 8\ndata: {\"key\":\"a\",\"value\":12345678901234567890,\"version\":8,\"deleted\":false}\n\n" +
 		"event: lost\ndata: {}\n\nevent: change\nid: 9\ndata: {\"key\":\"b\",\ndata: \"version\":9,\"deleted\":true}\n\n"
 	args := []string{"kv", "watch", "a", "--ns", "n", "--from-version", "7"}
 
