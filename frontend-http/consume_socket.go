@@ -68,15 +68,16 @@ func (f *Frontend) serveSocket(conn *wire.Stream, e engine.Engine, caller engine
 	defer context.AfterFunc(s.ctx, func() {
 		_ = conn.SetReadDeadline(time.Unix(1, 0))
 	})()
-	if s.conn.Send([]byte(head), f.opts.Streams.Stall) != nil {
-		return
-	}
-	err := s.serve()
+	err := s.serve(head)
 	s.finish(err)
 }
 
 // serve reads frames until the stream must end, and says why.
-func (s *socket) serve() error {
+func (s *socket) serve(head string) (err error) {
+	onOwnStack(func() { err = s.send([]byte(head)) })
+	if err != nil {
+		return err
+	}
 	in := frameReader{conn: s.conn, r: bufio.NewReaderSize(s.conn, 512), silence: openPatience,
 		stopped: func() bool { return s.ctx.Err() != nil },
 		control: func(op ws.OpCode, p []byte) error { return s.send(controlFrame(op, p)) }}
@@ -85,7 +86,8 @@ func (s *socket) serve() error {
 		if err != nil {
 			return err
 		}
-		over, err := s.take(b)
+		var over bool
+		onOwnStack(func() { over, err = s.take(b) })
 		switch {
 		case err != nil:
 			return err
@@ -95,6 +97,17 @@ func (s *socket) serve() error {
 			in.silence = s.f.opts.Streams.Silence
 		}
 	}
+}
+
+// onOwnStack keeps the stack of a goroutine that is going to wait small: a stack that deep calls have grown would stay
+// as it is, times the number of streams.
+func onOwnStack(deep func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		deep()
+	}()
+	<-done
 }
 
 // finish ends the pump, hands back what is leased and says goodbye. The leases go first: they matter more, and a
@@ -108,11 +121,14 @@ func (s *socket) finish(err error) {
 		code = ws.StatusInternalServerError
 	}
 	s.stop(err)
-	if gone {
-		_ = s.conn.SetWriteDeadline(time.Unix(1, 0)) // a write of the pump waits for nobody
-	}
 	if s.done != nil {
+		patience := time.Duration(0) // a write of the pump waits for nobody who is gone
+		if !gone {
+			patience = partingTime
+		}
+		cut := time.AfterFunc(patience, s.conn.Cut)
 		<-s.done
+		cut.Stop()
 		s.release()
 	}
 	if text := code == ws.StatusMessageTooBig || code == ws.StatusUnsupportedData ||

@@ -325,3 +325,19 @@ func TestPingsKeepAnIdleStreamAlive(t *testing.T) {
 	silent := startWith(t, Options{Streams: StreamOptions{Silence: 20 * time.Millisecond}}).openStream(`"queue":"q"`)
 	require.Equal(t, ws.StatusGoingAway, silent.closed())
 }
+
+// TestStreamsAskWhoCalls holds the handshake to the level of its route, as any other request.
+func TestStreamsAskWhoCalls(t *testing.T) {
+	n := startWith(t, Options{Auth: byRole()})
+	for secret, status := range map[string]int{"": 401, "wrong": 401, "nobody": 403, "read-only": 403, "read-write": 101} {
+		c := n.dial()
+		h := handshake
+		if secret != "" {
+			h += "Authorization: Bearer " + secret + "\r\n"
+		}
+		c.send(h + "\r\n")
+		res, err := http.ReadResponse(c.r, nil)
+		require.NoError(t, err)
+		require.Equal(t, status, res.StatusCode, secret)
+	}
+}

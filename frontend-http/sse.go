@@ -35,7 +35,7 @@ func (c *call) streamEvents(serve func(*events)) {
 		defer unpark()
 		s := &events{f: f, conn: conn, engine: e, caller: caller, ctx: ctx}
 		// A write must not outlive the client.
-		defer context.AfterFunc(ctx, func() { _ = conn.SetWriteDeadline(time.Unix(1, 0)) })()
+		defer context.AfterFunc(ctx, conn.Cut)()
 		if s.send([]byte(eventHead)) == nil {
 			serve(s)
 		}

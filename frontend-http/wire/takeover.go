@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -17,9 +18,10 @@ var errTooEarly = errors.New("wire: the client sent too much before the stream b
 // Stream is a connection that was taken over from the request loop: no request will be read from it any more and
 // nothing of the request, its buffers included, is kept. One goroutine may read and one may write.
 type Stream struct {
-	net.Conn        // the connection as it was spoken on, TLS included
-	Wire     *Conn  // the accepted connection, for Alive and ParkContext
-	early    []byte // read with the request, not yet by Read
+	net.Conn             // the connection as it was spoken on, TLS included
+	Wire     *Conn       // the accepted connection, for Alive and ParkContext
+	cut      atomic.Bool // Cut was called
+	early    []byte      // read with the request, not yet by Read
 }
 
 // Takeover makes the connection of a request a Stream once the handler has returned. No answer is written: what the
@@ -86,10 +88,19 @@ func (s *Stream) Send(b []byte, stall time.Duration) error {
 		if err := s.SetWriteDeadline(time.Now().Add(stall)); err != nil {
 			return err
 		}
+		if s.cut.Load() {
+			return net.ErrClosed // a deadline set after Cut's must not outlive it
+		}
 		if _, err := s.Write(b[:n]); err != nil {
 			return err
 		}
 		b = b[n:]
 	}
 	return nil
+}
+
+// Cut ends the Send under way and all later ones. It may be called from any goroutine; reading goes on.
+func (s *Stream) Cut() {
+	s.cut.Store(true)
+	_ = s.SetWriteDeadline(time.Unix(1, 0))
 }
