@@ -233,3 +233,26 @@ func TestTraces(t *testing.T) {
 	n.post("/api/v1/traces", `{"transactionId":"m1","partitionId":"1","data":1,"traceNames":"`+strings.Repeat("n", 512)+`"}`).
 		is(400).equal(`"name_too_long"`, "code")
 }
+
+// TestRepeatedCallUnderAKey: a call that was answered is answered alike again, whatever the broker minted for it (R-22).
+func TestRepeatedCallUnderAKey(t *testing.T) {
+	n := start(t)
+	call := func(path, body string) answer {
+		return n.do("POST", path, body, "Idempotency-Key: k-"+path)
+	}
+	timer := `{"op":"schedule","queue":"r","timerKey":"a","delayMs":60000,"payload":"MQ=="}`
+	first := call("/api/v1/timers", `[`+timer+`]`).is(200).equal(`"scheduled"`, "results", 0, "status")
+	call("/api/v1/timers", `[`+timer+`]`).is(200).equal(`"scheduled"`, "results", 0, "status").
+		equal(`"`+first.str("results", 0, "txn")+`"`, "results", 0, "txn").
+		equal(`"`+first.str("results", 0, "messageId")+`"`, "results", 0, "messageId")
+	call("/api/v1/timers", `[`+strings.Replace(timer, "60000", "60001", 1)+`]`).is(422)
+	step := `{"timers":[` + strings.Replace(timer, `"a"`, `"b"`, 1) + `],"kv":[{"op":"incr","ns":"n","key":"c","delta":1,"forever":true}]}`
+	for range 2 {
+		call("/api/v1/transaction", step).is(200).equal(`true`, "success").equal(`1`, "results", 0, "value")
+	}
+	n.get("/api/v1/kv/n/c").is(200).equal(`1`, "value")
+	kv := `[{"op":"incr","ns":"n","key":"d","delta":1,"forever":true}]`
+	for range 2 {
+		call("/api/v1/kv", kv).is(200).equal(`1`, "results", 0, "value")
+	}
+}

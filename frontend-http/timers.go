@@ -30,7 +30,7 @@ func timerRoutes() []*route {
 
 // timers answers POST /api/v1/timers: one result per op, in order.
 func timers(c *call) error {
-	b := timerBatch{now: format.Wall(c.f.opts.Clock.Now())}
+	b := timerBatch{now: format.Wall(c.f.opts.Clock.Now()), key: c.caller.Key}
 	err := operations(c.body(), timerOps, func(kind, detail string) error {
 		if kind == "many" {
 			return timersBad("timers_too_many_ops", detail)

@@ -2,6 +2,7 @@ package frontendhttp
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"io"
@@ -25,6 +26,8 @@ type timerBatch struct {
 	txns []string // what a cancel echoes, and what a schedule told
 	seen map[string]bool
 	now  format.Wall
+	// key is the call's Idempotency-Key: what is minted under one is the same in every repeat of the call.
+	key string
 }
 
 // serverOwned are the fields of a timer that only the broker fills in (S-tmr-12).
@@ -62,7 +65,7 @@ func (b *timerBatch) add(ms jsonObject) *keyedRefusal {
 			return bad
 		}
 		if txn == "" && op.Cron == "" {
-			txn = newID()
+			txn = b.mint(op.Queue, op.Key)
 		}
 		op.Message.TransactionID = txn
 	case "cancel":
@@ -80,6 +83,14 @@ func (b *timerBatch) add(ms jsonObject) *keyedRefusal {
 	b.seen[id] = true
 	b.ops, b.txns = append(b.ops, op), append(b.txns, txn)
 	return nil
+}
+
+// mint is the txn of a timer that came without one.
+func (b *timerBatch) mint(queue, timerKey string) string {
+	if b.key == "" {
+		return newID()
+	}
+	return uuid.NewHash(sha256.New(), uuid.Nil, []byte(b.key+"\x00"+queue+"\x00"+timerKey), 8).String()
 }
 
 // newID is an id that a broker mints: random, in order of time.

@@ -16,7 +16,7 @@ func transactionRoutes() []*route {
 
 // transact answers POST /api/v1/transaction: 200 for a commit and for a roll back (S-txn-3).
 func transact(c *call) error {
-	var t transaction
+	t := transaction{timers: timerBatch{key: c.caller.Key}}
 	if err := t.decode(c.body(), format.Wall(c.f.opts.Clock.Now())); err != nil {
 		var keyed *keyedRefusal
 		if errors.As(err, &keyed) {
