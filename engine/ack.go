@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"queen/engine/format"
+	"queen/engine/stats"
 )
 
 // ackEncoder turns Ack ops into commands, one per (partition, consumer group, lease), and verdicts
@@ -309,11 +310,14 @@ func joins(r *format.AckRun, it *ackItem) bool {
 // results answers every op that was encoded.
 func (e *ackEncoder) results(out []Result) {
 	verdicts := e.sub.items()
+	queues := e.queues()
+	var t tally
 	for i := range e.groups {
 		g := &e.groups[i]
 		if g.command < 0 {
 			continue
 		}
+		row := stats.Counts{}
 		it := &verdicts[g.command]
 		if refusal := errOfCode(it.Code); refusal != nil && !judgedOne(it.Code) {
 			for _, k := range e.itemsOf(g) {
@@ -326,23 +330,44 @@ func (e *ackEncoder) results(out []Result) {
 			item := &e.items[k]
 			r := &out[item.op]
 			if r.Ack, r.Err = ackVerdict(item, res, e.whole); r.Err == nil && !r.Ack.Noop && !e.again {
-				e.count(item.status)
+				e.count(item.status, &row)
 			}
 		}
+		if queues[i] != t.queue {
+			row[stats.AckRequests] = 1
+		}
+		t.add(e.n, e.caller.Tenant, queues[i], &row)
 		if res.Filed {
 			e.n.counters.deadLettered.Add(uint64(res.FiledEnd - res.FiledFirst))
 		}
 	}
+	t.done(e.n, e.caller.Tenant, stats.AckRequests)
+}
+
+// queues finds the queue of every group's partition; 0 where it is gone.
+func (e *ackEncoder) queues() []format.QueueID {
+	if len(e.groups) == 0 {
+		return nil
+	}
+	out := make([]format.QueueID, len(e.groups))
+	e.n.state.RLock()
+	defer e.n.state.RUnlock()
+	for i := range e.groups {
+		out[i], _ = e.n.state.m.QueueOf(e.groups[i].partition)
+	}
+	return out
 }
 
 // judgedOne says that a refusal is about messages, not about the whole group: nothing was carried out,
 // since every message lies below the cursor or outside the lease, and each is told its own reason.
 func judgedOne(c format.Code) bool { return c == format.CodeCommitted || c == format.CodeUnresolvable }
 
-func (e *ackEncoder) count(s format.AckStatus) {
+func (e *ackEncoder) count(s format.AckStatus, row *stats.Counts) {
 	if s == format.AckCompleted {
+		row[stats.AckSuccess]++
 		e.n.counters.acked.Add(1)
 	} else {
+		row[stats.AckFailed]++
 		e.n.counters.nacked.Add(1)
 	}
 }

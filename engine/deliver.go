@@ -64,6 +64,7 @@ type rendering struct {
 	after    *submission    // Skip, TrimLease and Release commands
 	back     []format.PartitionID
 	failed   error
+	tallied  int // of messages
 }
 
 // claimedSpan is what rendering has to know of a claimed partition.
@@ -241,6 +242,7 @@ func (d *rendering) delivery() *Delivery {
 	n.counters.claims.Add(uint64(len(d.claims)))
 	n.counters.deliveredMessages.Add(uint64(len(d.messages)))
 	n.counters.deliveredBytes.Add(bytes)
+	d.tally()
 	if c.req.CommitOnDelivery {
 		lease = format.UUID{}
 	}

@@ -13,6 +13,7 @@ import (
 	"queen/engine/format"
 	"queen/engine/logstore/rows"
 	"queen/engine/machine"
+	"queen/engine/stats"
 	"queen/engine/vfs"
 )
 
@@ -45,6 +46,7 @@ type Node struct {
 	keyed     *keyedRows
 	ephemeral *ephemeralQueues // set before ready, never changed
 	counters  counters
+	series    stats.Series
 
 	ready      atomic.Bool
 	replay     replayProgress

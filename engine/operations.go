@@ -1,6 +1,10 @@
 package engine
 
-import "context"
+import (
+	"context"
+
+	"queen/engine/format"
+)
 
 // Operations is what an operator may ask of a node beyond Engine: switches, and jobs that move dead letters.
 // Not every engine has it: see OperationsOf.
@@ -9,6 +13,10 @@ type Operations interface {
 	Switches() Switches
 	// SetSwitches changes those that are not nil, each durable when the call returns.
 	SetSwitches(ctx context.Context, kv, schedule, fire *bool) (Switches, error)
+
+	// Activity tells what the tenant, with queue 0, or one of its queues did by the minute, from and to included, of the
+	// last two hours at most; false when it is not counted: nothing happened for long, or there are too many queues.
+	Activity(c Caller, queue format.QueueID, from, to format.Wall) ([]ActivityPoint, bool)
 
 	// CountRedrive counts what a job would move now, with a sample of it, oldest failure first.
 	CountRedrive(ctx context.Context, c Caller, r RedriveRequest) (RedriveCount, error)

@@ -190,6 +190,7 @@ func (n *Node) Pop(ctx context.Context, caller Caller, req PopRequest) (*Deliver
 // empty is the answer of a pop that claimed nothing: nil, unless the caller has to be told that its group
 // conflates, or does not though the caller thinks it does (S-con-1).
 func (c *popCall) empty() *Delivery {
+	c.tallyEmpty()
 	d := Delivery{Group: c.group}
 	if c.req.Scope.Discovery {
 		d.Conflate, d.Conflict = c.conflates || c.req.Conflate && !c.met, c.conflicts

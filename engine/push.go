@@ -6,6 +6,7 @@ import (
 
 	"queen/engine/format"
 	"queen/engine/seal"
+	"queen/engine/stats"
 )
 
 // maxFrameBytes cuts a push to one partition into several frames at message borders, so that a
@@ -236,6 +237,7 @@ func (p *pushEncoder) results(out []Result) {
 	}
 	all := make([]MessageResult, total)
 	var sum pushSum
+	var t tally
 	at := 0
 	for i := range p.frames {
 		f := &p.frames[i]
@@ -248,7 +250,11 @@ func (p *pushEncoder) results(out []Result) {
 		for _, l := range f.left {
 			part[l.at-f.from] = repeated(out[l.of.op].Messages[l.of.at])
 		}
+		was := sum
 		sum.count(part, p.ops[f.op].(*Append).Messages[f.from:f.to])
+		if !p.dry && f.command >= 0 && errOfCode(items[f.command].Code) == nil {
+			t.pushed(p, fl.results.Appends[items[f.command].At].Queue, sum.queued-was.queued, sum.bytes-was.bytes)
+		}
 		if r.Messages == nil {
 			r.Messages = part[:len(part):len(part)]
 		} else {
@@ -257,6 +263,7 @@ func (p *pushEncoder) results(out []Result) {
 	}
 	if !p.dry {
 		sum.addTo(&p.n.counters)
+		t.done(p.n, p.caller.Tenant, stats.PushRequests)
 	}
 }
 

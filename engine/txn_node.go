@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"queen/engine/format"
+	"queen/engine/stats"
 )
 
 // wholeTries bounds how often a call is repeated whose evidence came too late.
@@ -315,6 +316,9 @@ func (w *wholeCall) render(ctx context.Context) error {
 		}
 		if w.atomic && !s.again {
 			w.n.counters.transactions.Add(1)
+			var t tally
+			t.add(w.n, w.caller.Tenant, 0, &stats.Counts{stats.Transactions: 1})
+			t.done(w.n, w.caller.Tenant)
 		}
 	}
 	if err := w.answerReads(ctx); err != nil {
