@@ -9,5 +9,29 @@ var operationsShapes = map[string]string{
 		"moved?:int duplicates?:int failed?:int gone?:int remaining?:int lastError?:string|null sample?:[DeadLetter]",
 	"KVTimers":       "kvEnabled:bool timersScheduleEnabled:bool timersFireEnabled:bool",
 	"KVTimersSwitch": "kv?:bool|null timersSchedule?:bool|null timersFire?:bool|null",
-	"Refreshed":      "success:bool",
+	"StatusQueues":   "queues:[StatusQueue] pagination:StatusPage",
+	"StatusQueue":    "id:string name:string namespace:string task:string createdAt:string partitions:int messages:Counts",
+	"StatusPage":     "limit:int offset:int",
+	"StatusSum": "timeRange:TimeRange bucketMinutes:int pointCount:int throughput:[ThroughputPoint] queues:StatusQueueSum " +
+		"messages:StatusMessages leases:object|null deadLetterQueue:StatusDead workers:[any]|null errors:object|null " +
+		"sweptAt:string|null",
+	"TimeRange": "from:string to:string",
+	"ThroughputPoint": "timestamp:string ingested:int delivered:int processed:int failed:int transactions:int " +
+		"ingestedPerSecond:num processedPerSecond:num",
+	"StatusQueueSum":  "total:int partitions:int",
+	"StatusMessages":  "total:int pending:int processing:int completed:int deadLetter:int",
+	"StatusDead":      "totalMessages:int",
+	"StatusAnalytics": "dataPoints:[DataPoint] interval:string from:string to:string",
+	"DataPoint":       "timestamp:string messages:int",
+	"QueueOps":        "timeRange:TimeRange bucketMinutes:int series:[QueueOpsPoint] queues:[string]",
+	"QueueOpsPoint":   "bucket:string queueName:string " + operationsPoint,
+	"Workload":        "timeRange:TimeRange bucketMinutes:int groupBy:string series:[WorkloadPoint] groups:[string]",
+	"WorkloadPoint":   "bucket:string group:string " + operationsPoint,
+	"Refreshed":       "success:bool",
 }
+
+// operationsPoint is what one bucket counts.
+const operationsPoint = "pushRequests:int pushMessages:int pushBytes:int popMessages:int popEmpty:int ackRequests:int " +
+	"ackSuccess:int ackFailed:int transactions:int|null partitionsCreated:int|null partitionsDeleted:int|null " +
+	"partitionCount:int|null avgLagMs:num|null maxLagMs:num|null parkedCount:int|null pushPerSecond:num " +
+	"popPerSecond:num ackPerSecond:num emptyPerSecond:num"

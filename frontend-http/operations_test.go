@@ -63,3 +63,26 @@ func TestKVTimersSwitch(t *testing.T) {
 	n.post("/api/v1/kv", put).is(200)
 	n.post("/api/v1/timers", schedule).is(200)
 }
+
+// atNode is a window around the clock of startNode's node.
+const atNode = "?from=2023-11-14T22:00:00Z&to=2023-11-14T22:30:00Z"
+
+// Goal: what calls did comes back in buckets, of the chosen queues only; bad windows are refused.
+func TestAnalytics(t *testing.T) {
+	n, _ := furnished(t)
+	n.push1("other", "p", "x", `1`)
+	ops := n.get("/api/v1/analytics/queue-ops" + atNode + "&queue=q").is(200)
+	ops.equal(`["q"]`, "queues").equal(`1`, "bucketMinutes").equal(`5`, "series", 0, "pushMessages").
+		equal(`3`, "series", 0, "ackFailed").equal(`null`, "series", 0, "avgLagMs")
+	n.get("/api/v1/status"+atNode).is(200).equal(`6`, "throughput", 0, "ingested").equal(`2`, "queues", "total")
+	n.get("/api/v1/status"+atNode+"&queue=other").is(200).equal(`1`, "throughput", 0, "ingested").equal(`1`, "queues", "total")
+	n.get("/api/v1/status/analytics"+atNode+"&interval=hour").is(200).equal(`6`, "dataPoints", 0, "messages").
+		equal(`"2023-11-14T22:00:00.000000Z"`, "dataPoints", 0, "timestamp")
+	n.get("/api/v1/analytics/workload"+atNode+"&groupBy=queue").is(200).equal(`"queue"`, "groupBy")
+	n.get("/api/v1/analytics/workload?groupBy=color").is(400).equal(`"bad groupBy"`, "error")
+	n.get("/api/v1/analytics/queue-ops?from=2024-01-02&to=2024-01-01").is(400)
+	n.get("/api/v1/status/analytics?interval=year").is(400)
+	n.get("/api/v1/status/queues?namespace=none").is(200).equal(`[]`, "queues")
+	n.get("/api/v1/status/queues?limit=1&offset=1").is(200).equal(`1`, "pagination", "offset")
+	start(t).get("/api/v1/status").is(501)
+}

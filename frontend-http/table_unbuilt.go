@@ -10,11 +10,10 @@ func unbuiltRoutes() []*route {
 				Status: 501})
 		}
 	}
-	add(operator, readOnly, "Status and analytics.", "GET", "/api/v1/status", "GET", "/api/v1/status/queues",
-		"GET", "/api/v1/status/queues/:queue", "GET", "/api/v1/status/analytics",
-		"GET", "/api/v1/analytics/queue-lag", "GET", "/api/v1/analytics/queue-ops",
+	add(operator, readOnly, "Status and analytics.", "GET", "/api/v1/status/queues/:queue",
+		"GET", "/api/v1/analytics/queue-lag",
 		"GET", "/api/v1/analytics/queue-parked-replicas", "GET", "/api/v1/analytics/retention",
-		"GET", "/api/v1/analytics/workload", "GET", "/api/v1/analytics/dlq-signatures",
+		"GET", "/api/v1/analytics/dlq-signatures",
 		"GET", "/api/v1/analytics/partition-liveness", "GET", "/api/v1/analytics/system-metrics",
 		"GET", "/api/v1/analytics/worker-metrics")
 	add(operator, admin, "System settings.", "GET", "/api/v1/system/shared-state",
