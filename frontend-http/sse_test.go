@@ -59,8 +59,9 @@ func TestEventStreamsShowThatTheyLive(t *testing.T) {
 	}
 }
 
-func TestWatchFollowsAPrefix(t *testing.T) {
-	n := start(t)
+func TestWatchFollowsAPrefix(t *testing.T) { onBoth(t, watchFollowsAPrefix) }
+
+func watchFollowsAPrefix(t *testing.T, n *node) {
 	put := func(key, value string) string {
 		a := n.do("PUT", "/api/v1/kv/n/"+key, `{"value":`+value+`,"forever":true}`).is(200)
 		return fmt.Sprint(a.at("version"))
