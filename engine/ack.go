@@ -310,7 +310,8 @@ func joins(r *format.AckRun, it *ackItem) bool {
 // results answers every op that was encoded.
 func (e *ackEncoder) results(out []Result) {
 	verdicts := e.sub.items()
-	queues := e.queues()
+	var room [8]format.QueueID
+	queues := e.queues(room[:0])
 	var t tally
 	for i := range e.groups {
 		g := &e.groups[i]
@@ -344,16 +345,16 @@ func (e *ackEncoder) results(out []Result) {
 	t.done(e.n, e.caller.Tenant, stats.AckRequests)
 }
 
-// queues finds the queue of every group's partition; 0 where it is gone.
-func (e *ackEncoder) queues() []format.QueueID {
+// queues appends the queue of every group's partition; 0 where it is gone.
+func (e *ackEncoder) queues(out []format.QueueID) []format.QueueID {
 	if len(e.groups) == 0 {
-		return nil
+		return out
 	}
-	out := make([]format.QueueID, len(e.groups))
 	e.n.state.RLock()
 	defer e.n.state.RUnlock()
 	for i := range e.groups {
-		out[i], _ = e.n.state.m.QueueOf(e.groups[i].partition)
+		queue, _ := e.n.state.m.QueueOf(e.groups[i].partition)
+		out = append(out, queue)
 	}
 	return out
 }

@@ -104,16 +104,16 @@ func TestRedriveJobDuplicates(t *testing.T) {
 	r := newRig(t)
 	r.open()
 	defer r.close()
-	r.fileMany(3)
+	r.fileMany(70) // more than a page
 	dead, err := r.node.Catalog().DeadLetters(t.Context(), someone, engine.DeadLetterFilter{Queue: "q"})
 	require.NoError(t, err)
-	require.NoError(t, r.pushID("p", "copy", "dlq:"+dead[1].ID.String()))
+	require.NoError(t, r.pushID("p", "copy", "dlq:"+dead[69].ID.String()))
 	j, err := r.node.StartRedrive(t.Context(), someone, engine.RedriveRequest{Queue: "q"})
 	require.NoError(t, err)
 	r.node.RedrivesDone()
 	got, err := r.node.RedriveJob(t.Context(), someone, j.ID)
 	require.NoError(t, err)
-	require.Equal(t, [3]uint64{2, 1, 0}, [3]uint64{got.Moved, got.Duplicates, got.Failed})
+	require.Equal(t, [3]uint64{69, 1, 0}, [3]uint64{got.Moved, got.Duplicates, got.Failed})
 }
 
 // Goal: switches outlive a restart; a fire that is off loses nothing.
