@@ -60,7 +60,8 @@ type TimerInfo struct {
 }
 
 // KVWatch says what to follow. From 0 starts with what changes from now on; N sends first what is newer
-// than version N.
+// than version N. An N that no change had yet is a place in other data: the watcher is told that it lost its
+// place, then every row.
 type KVWatch struct {
 	Namespace, Prefix string
 	From              uint64

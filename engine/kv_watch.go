@@ -133,6 +133,8 @@ type kvWatcher struct {
 		sync.Mutex
 		seen   uint64
 		closed bool
+		// astray says that its place was never reached here: it belongs to other data.
+		astray bool
 		// While it catches up on rows: those of a pass that are left, and the place after them.
 		behind  bool
 		backlog []versionedKey
@@ -166,8 +168,14 @@ func (k keyedReader) WatchKV(ctx context.Context, c Caller, what KVWatch) (KVWat
 	ch := &n.keyed.changes
 	n.state.RLock() // no entry between the look at the version and the registration
 	defer n.state.RUnlock()
-	if w.mu.seen = what.From; what.From == 0 {
-		w.mu.seen = n.state.m.KeyVersion()
+	switch newest := n.state.m.KeyVersion(); {
+	case what.From == 0:
+		w.mu.seen = newest
+	case what.From > newest:
+		// Waiting for that version would hide every change up to it: the place is lost, and all rows are told.
+		w.mu.astray = true
+	default:
+		w.mu.seen = what.From
 	}
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
@@ -238,11 +246,16 @@ func (w *kvWatcher) take() (changes []KVChange, lost, more bool, err error) {
 		changes, more, err = w.drain()
 		return changes, false, more, err
 	}
-	found, ok := w.remembered()
+	var found []kvEvent
+	ok := false
+	if !w.mu.astray {
+		found, ok = w.remembered()
+	}
 	if !ok {
 		if err := w.scan(); err != nil {
 			return nil, false, false, err
 		}
+		w.mu.astray = false
 		changes, more, err = w.drain()
 		return changes, true, more, err
 	}

@@ -7,6 +7,33 @@ import (
 	"queen/engine"
 )
 
+// TestWatcherOfAVersionToCome: a place that no change had yet is a place in other data. The watcher is told that it is
+// lost and gets every row, then what changes; waiting for that version would hide all changes up to it.
+func TestWatcherOfAVersionToCome(t *testing.T) {
+	r := newRig(t)
+	r.open()
+	put := func(key string) {
+		if _, err := r.atomic(someone, &engine.KV{Kind: engine.KVPut, Namespace: "n", Key: key, Value: []byte("1")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("a")
+	w, err := r.node.Keyed().WatchKV(t.Context(), someone, engine.KVWatch{Namespace: "n", From: 1 << 40})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	put("b")
+	if changes, lost, err := w.Next(t.Context()); err != nil || !lost || len(changes) != 2 || changes[1].Row.Key != "b" {
+		t.Fatalf("%+v, %v, %v", changes, lost, err)
+	}
+	put("c")
+	if changes, lost, err := w.Next(t.Context()); err != nil || lost || len(changes) != 1 || changes[0].Row.Key != "c" {
+		t.Fatalf("%+v, %v, %v", changes, lost, err)
+	}
+	r.close()
+}
+
 // TestWatcherThatFellBehindCatchesUp: a watcher whose place is no longer remembered is told so once, gets every live
 // row in order of version, and goes on from there.
 func TestWatcherThatFellBehindCatchesUp(t *testing.T) {

@@ -1,6 +1,9 @@
 package frontendhttp
 
 import (
+	"errors"
+	"slices"
+
 	"queen/engine"
 	"queen/engine/format"
 )
@@ -182,20 +185,24 @@ func (c *call) redrive(op *engine.Redrive, dlqID string) error {
 	ctx, cancel := c.deadline(writeDeadline)
 	defer cancel()
 	res, err := c.engine.Do(ctx, c.caller, engine.Batch{Ops: []engine.Op{op}})
-	if err != nil {
-		return err
+	if err == nil && res[0].Err != nil {
+		err = res[0].Err
 	}
-	if e := res[0].Err; e != nil {
-		switch e.Code {
-		case engine.CodeGone, engine.CodeNotFound, engine.CodeUnknownPartition:
-			c.gone(dlqID)
-			return nil
-		}
-		return e
+	var e *engine.Error
+	switch {
+	case err == nil:
+	case errors.As(err, &e) && slices.Contains(goneCodes, e.Code): // of the call as a whole when it carried a key
+		c.gone(dlqID)
+		return nil
+	default:
+		return err
 	}
 	c.redriven(&res[0].Redrive)
 	return nil
 }
+
+// goneCodes say that there is no dead letter to move.
+var goneCodes = []engine.ErrorCode{engine.CodeGone, engine.CodeNotFound, engine.CodeUnknownPartition}
 
 // gone answers that there is no such dead letter, or not any more.
 func (c *call) gone(dlqID string) {

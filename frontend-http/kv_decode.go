@@ -228,7 +228,7 @@ func kvExpiry(op *engine.KV, ms jsonObject) *keyedRefusal {
 	}
 	n, ok := wholeNumber(ttl)
 	if !ok || n <= 0 || n > maxSeconds {
-		return kvBad("kv_bad_ttl", "ttlSeconds must be an integer above 0")
+		return kvBad("kv_bad_ttl", "ttlSeconds must be an integer above 0, and at most 1000 years")
 	}
 	op.Keep = seconds(n)
 	return nil

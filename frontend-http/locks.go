@@ -16,6 +16,7 @@ const (
 	lockSlots   = 4096
 	lockGetCost = 1000
 	maxLockName = 256
+	maxToken    = 1 << 53 // no version is higher
 )
 
 func lockRoutes() []*route {
@@ -219,7 +220,7 @@ func (b *lockBatch) fields(name string, op *engine.Lock, ms jsonObject) *keyedRe
 		}
 		n, ok := wholeNumber(raw)
 		if !ok || n <= 0 || n > maxSeconds {
-			return locksBad("locks_bad_ttl", "ttlSeconds must be an integer above 0")
+			return locksBad("locks_bad_ttl", "ttlSeconds must be an integer above 0, and at most 1000 years")
 		}
 		op.TTL = seconds(n)
 	}
@@ -231,8 +232,8 @@ func (b *lockBatch) fields(name string, op *engine.Lock, ms jsonObject) *keyedRe
 		return locksBad("locks_token_required", "token is required")
 	}
 	n, ok := wholeNumber(raw)
-	if !ok || n <= 0 {
-		return locksBad("locks_bad_token", "token must be an integer above 0")
+	if !ok || n <= 0 || n > maxToken {
+		return locksBad("locks_bad_token", "token must be an integer from 1 to 2^53")
 	}
 	op.Token = uint64(n)
 	if raw := ms.get("slot"); !absent(raw) {

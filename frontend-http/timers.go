@@ -30,7 +30,7 @@ func timerRoutes() []*route {
 
 // timers answers POST /api/v1/timers: one result per op, in order.
 func timers(c *call) error {
-	b := timerBatch{now: format.Wall(c.f.opts.Clock.Now()), key: c.caller.Key}
+	b := timerBatch{now: format.Wall(c.f.opts.Clock.Now())}
 	err := operations(c.body(), timerOps, func(kind, detail string) error {
 		if kind == "many" {
 			return timersBad("timers_too_many_ops", detail)
@@ -86,7 +86,13 @@ func (o *out) timerItem(op *engine.Timer, txn string, it *engine.TimerItem) {
 	o.str("status", timerStatuses[it.Status])
 	o.str("queue", op.Queue)
 	o.str("timerKey", op.Key)
-	o.strOrNull("txn", txn)
+	if txn == "" && !it.MessageID.IsZero() {
+		// Named by its message, as a push without an id is: a minted name would make a repeat under the same
+		// Idempotency-Key look like another call.
+		o.uuid("txn", it.MessageID)
+	} else {
+		o.strOrNull("txn", txn)
+	}
 	if op.Op == format.TimerSchedule {
 		o.uuid("messageId", it.MessageID)
 		o.time("deliverAt", it.Due)
@@ -172,7 +178,11 @@ func (o *out) timerRow(t *engine.TimerInfo) {
 	o.str("timerKey", t.Key)
 	o.str("partition", t.Partition)
 	o.time("deliverAt", t.Due)
-	o.strOrNull("txn", t.TransactionID)
+	if t.TransactionID == "" && !t.MessageID.IsZero() {
+		o.uuid("txn", t.MessageID)
+	} else {
+		o.strOrNull("txn", t.TransactionID)
+	}
 	o.uuid("messageId", t.MessageID)
 	o.count("attempts", uint64(t.Attempts))
 	o.strOrNull("lastError", t.LastError)

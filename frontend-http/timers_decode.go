@@ -2,7 +2,6 @@ package frontendhttp
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"io"
@@ -26,8 +25,6 @@ type timerBatch struct {
 	txns []string // what a cancel echoes, and what a schedule told
 	seen map[string]bool
 	now  format.Wall
-	// key is the call's Idempotency-Key: what is minted under one is the same in every repeat of the call.
-	key string
 }
 
 // serverOwned are the fields of a timer that only the broker fills in (S-tmr-12).
@@ -64,9 +61,6 @@ func (b *timerBatch) add(ms jsonObject) *keyedRefusal {
 		if bad := b.schedule(&op, ms); bad != nil {
 			return bad
 		}
-		if txn == "" && op.Cron == "" {
-			txn = b.mint(op.Queue, op.Key)
-		}
 		op.Message.TransactionID = txn
 	case "cancel":
 		op.Op = format.TimerCancel
@@ -83,14 +77,6 @@ func (b *timerBatch) add(ms jsonObject) *keyedRefusal {
 	b.seen[id] = true
 	b.ops, b.txns = append(b.ops, op), append(b.txns, txn)
 	return nil
-}
-
-// mint is the txn of a timer that came without one.
-func (b *timerBatch) mint(queue, timerKey string) string {
-	if b.key == "" {
-		return newID()
-	}
-	return uuid.NewHash(sha256.New(), uuid.Nil, []byte(b.key+"\x00"+queue+"\x00"+timerKey), 8).String()
 }
 
 // newID is an id that a broker mints: random, in order of time.

@@ -1,6 +1,7 @@
 package frontendhttp
 
 import (
+	"fmt"
 	"errors"
 
 	"queen/engine"
@@ -16,7 +17,7 @@ func transactionRoutes() []*route {
 
 // transact answers POST /api/v1/transaction: 200 for a commit and for a roll back (S-txn-3).
 func transact(c *call) error {
-	t := transaction{timers: timerBatch{key: c.caller.Key}}
+	var t transaction
 	if err := t.decode(c.body(), format.Wall(c.f.opts.Clock.Now())); err != nil {
 		var keyed *keyedRefusal
 		if errors.As(err, &keyed) {
@@ -155,6 +156,9 @@ func (t *transaction) rolledBack(e *engine.Error) *refusedTxn {
 	}
 	if e.Message != "" {
 		r.detail = e.Message
+	}
+	if e.Code == engine.CodeDuplicate && e.Failed != nil {
+		r.detail = fmt.Sprintf("an id was pushed before, at offset %d", e.Failed.Offset) // S-txn-11
 	}
 	if e.Code == engine.CodeKVPrecondition {
 		r.lost = e.Failed
