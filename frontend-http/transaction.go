@@ -1,8 +1,8 @@
 package frontendhttp
 
 import (
-	"fmt"
 	"errors"
+	"fmt"
 
 	"queen/engine"
 	"queen/engine/format"
