@@ -22,9 +22,12 @@ func TestFullOverlayAsksForACheckpoint(t *testing.T) {
 	for i := range 8 {
 		r.file(fmt.Sprint(i) + strings.Repeat("x", 3000))
 	}
-	r.node.Settle()
-	for len(r.node.Positions()) == 0 { // written in the background
+	for { // the checkpoint is written in the background
 		r.node.Settle()
+		r.node.SettleFiles()
+		if len(r.node.Positions()) > 0 {
+			break
+		}
 	}
 	if at := r.node.Positions()[0]; at.Keyed == 0 {
 		t.Fatalf("the checkpoint %+v holds no keyed rows", at)

