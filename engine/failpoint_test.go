@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -38,18 +39,21 @@ type life struct {
 	keyed string
 	ctx   context.Context
 	die   context.CancelFunc
+	// calls are those that waited no longer waits for; they end when their node is killed.
+	calls *sync.WaitGroup
 	dead  map[string]bool // reasons of dead letters: true once acknowledged, false while unsure
 	gone  map[string]bool // those deleted: true once acknowledged
 	flow  int             // messages of the queue that retention empties
 }
 
 func newLife(t *testing.T) *life {
-	l := &life{rig: newRig(t), keyed: t.TempDir(), dead: map[string]bool{}, gone: map[string]bool{}}
+	l := &life{rig: newRig(t), calls: &sync.WaitGroup{}, keyed: t.TempDir(), dead: map[string]bool{}, gone: map[string]bool{}}
 	l.ctx, l.die = context.WithCancel(context.Background())
 	l.config = func(c *engine.Config) {
 		c.KeyedDir = l.keyed
 		c.CheckpointBytes, c.CheckpointEvery = 96<<10, 10*time.Second
-		c.Fatal = func(error) { l.die(); runtime.Goexit() }
+		die := l.die // of this life: what is left of it may come late
+		c.Fatal = func(error) { die(); runtime.Goexit() }
 	}
 	return l
 }
@@ -83,11 +87,11 @@ func (l *life) live() bool {
 // waited runs f until it ends or the node does.
 func (l *life) waited(f func() error) error {
 	done := make(chan error, 1)
-	go func() {
+	l.calls.Go(func() {
 		err := errors.New("the node died")
 		defer func() { done <- err }()
 		err = f()
-	}()
+	})
 	select {
 	case err := <-done:
 		return errors.Join(err, l.ctx.Err())
@@ -264,6 +268,7 @@ func killAt(t *testing.T, name string, at int64, k int) {
 func (l *life) bury(n *engine.Node) {
 	if n != nil {
 		n.Kill()
+		l.calls.Wait()
 		return
 	}
 	next := l.t.TempDir()
@@ -275,6 +280,7 @@ func (l *life) bury(n *engine.Node) {
 func (l *life) recoverUntil(disk *vfs.Mem, op int64) {
 	again := *l
 	again.ctx, again.die = context.WithCancel(context.Background())
+	again.calls = &sync.WaitGroup{}
 	defer again.die()
 	opened := &rig{t: l.t, fs: disk, clock: l.clock, seed: l.seed + 100 + uint64(op)}
 	opened.config = func(c *engine.Config) {
