@@ -193,9 +193,9 @@ func idRow(id *slab.ID) format.IDRow {
 	}
 }
 
-// reach waits until the runs say something of every chunk up to a mark; false when that takes too long
-// or the node stops.
-func (i *ids) reach(mark uint64) bool {
+// reach waits until the runs say something of every chunk up to a mark; false when that takes too long, the
+// node stops or the caller is gone.
+func (i *ids) reach(mark uint64, gone <-chan struct{}) bool {
 	var timeout <-chan struct{}
 	for {
 		i.mu.Lock()
@@ -215,6 +215,8 @@ func (i *ids) reach(mark uint64) bool {
 			return false
 		case <-i.n.stopping:
 			return false
+		case <-gone:
+			return false
 		}
 	}
 }
@@ -223,8 +225,9 @@ func (i *ids) reach(mark uint64) bool {
 // of the same mark, so that apply takes or refuses all frames of a partition together.
 type idEvidence struct {
 	known bool
-	clear uint64 // 0: none is needed
-	err   *Error // why there is none
+	clear uint64          // 0: none is needed
+	err   *Error          // why there is none
+	gone  <-chan struct{} // closed when nobody waits for the call any more; nil is never
 	keys  []idruns.Key
 	found []idruns.Original
 }
@@ -272,7 +275,7 @@ func (e *idEvidence) begin(n *Node) {
 	if from == 0 {
 		return
 	}
-	if !n.ids.reach(from) {
+	if !n.ids.reach(from, e.gone) {
 		e.err = &Error{Code: CodeOverloaded, RetryAfter: time.Second, Message: "the index of older ids lags behind"}
 		return
 	}

@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"queen/engine"
 	"queen/engine/format"
 	"queen/engine/vfs"
+	"queen/engine/vfs/errorfs"
 )
 
 var duplicateIDs = flag.Int("duplicates", 2000, "ids of TestDuplicatesOfAColdNode; the long variant has 40086")
@@ -117,5 +119,42 @@ func TestDuplicatesOfAColdNode(t *testing.T) {
 	cold := reads.Load()
 	require.Zero(t, push("b"))
 	require.LessOrEqual(t, reads.Load()-cold, int64(*duplicateIDs)/100+10, "filters answer for new ids")
+	r.close()
+}
+
+// TestCallerGoneWhileIDsLag: a push that waits for the index of older ids ends with its caller.
+func TestCallerGoneWhileIDsLag(t *testing.T) {
+	r := newRig(t)
+	var full atomic.Bool
+	r.config = func(c *engine.Config) {
+		faulty := errorfs.New(r.fs)
+		faulty.Inject(errorfs.Rule{Err: vfs.ErrNoSpace, Match: func(op vfs.Op) bool {
+			return full.Load() && op.Kind == vfs.OpCreate && strings.HasPrefix(op.Name, "data/ids-")
+		}})
+		c.FS = faulty
+	}
+	r.open()
+	full.Store(true)
+	for i := range 14 { // chunks: the oldest are resident no more, and their ids are in no run yet
+		id := ""
+		if i == 0 {
+			id = "old"
+		}
+		require.NoError(t, r.pushID("p", fmt.Sprint(i), id))
+		r.tick(2 * time.Second)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	answered := make(chan error, 1)
+	armed := r.clock.Armed()
+	go func() {
+		_, err := r.node.Do(ctx, someone, engine.Batch{Ops: []engine.Op{&engine.Append{Queue: "q", Partition: "p",
+			Messages: []engine.Message{{TransactionID: "late"}}}}})
+		answered <- err
+	}()
+	r.clock.WaitArmed(armed + 1) // it waits
+	cancel()
+	<-answered
+	full.Store(false)
+	r.clock.Advance(time.Minute)
 	r.close()
 }

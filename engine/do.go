@@ -32,6 +32,7 @@ func (n *Node) Do(ctx context.Context, c Caller, b Batch) ([]Result, error) {
 	}
 	d := n.newCall(c, b.Ops, newSubmission(consumption), newSubmission(writing))
 	defer d.recycle()
+	d.push.evidence.gone = ctx.Done()
 	for i, op := range b.Ops {
 		if err := d.encode(ctx, i, op); err != nil {
 			d.refuse(i, err)

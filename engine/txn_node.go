@@ -123,6 +123,7 @@ type wholeCall struct {
 // try encodes, commits and renders; again says that evidence came too late and the call is to be repeated.
 func (w *wholeCall) try(ctx context.Context) (again bool, err error) {
 	w.use = w.push.sub
+	w.push.evidence.gone = ctx.Done()
 	w.ack.sub, w.ack.whole = w.use, true
 	if w.atomic {
 		w.push.firsts = map[firstKey]msgPlace{}

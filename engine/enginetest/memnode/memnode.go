@@ -160,10 +160,10 @@ func powerless(res []engine.Result) error {
 	return nil
 }
 
-// why adds to an error how the life ended. A call that was answered disarms the power: a crash in the middle of a call
-// strikes that call or none.
+// why adds to an error how the life ended; one that ended in the middle of the call gave no answer. A call that was
+// answered disarms the power: a crash in the middle of a call strikes that call or none.
 func (x *mortal) why(err error) error {
-	if err == nil {
+	if err == nil && x.life.ctx.Err() == nil {
 		x.fs.PowerOffAt(0)
 		return nil
 	}
