@@ -203,7 +203,11 @@ func (n *Node) stop() error {
 	return err
 }
 
+// closing reports that the node stops or was killed: what fails then is nobody's fault.
 func (n *Node) closing() bool {
+	if n.killed.Load() {
+		return true
+	}
 	select {
 	case <-n.stopping:
 		return true
