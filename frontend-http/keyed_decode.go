@@ -74,10 +74,8 @@ func (ms jsonObject) textOr(key, other string) (s string, ok bool) {
 	return ms.text(key)
 }
 
-// integer reads a whole number that fits; ok is false for anything else and for what is absent. A fraction of zero is
-// a whole number too: some clients write 60.0.
-func (ms jsonObject) integer(key string) (n int64, ok bool) { return wholeNumber(ms.get(key)) }
-
+// wholeNumber reads a whole number that fits; ok is false for anything else and for what is absent. A fraction of zero
+// is a whole number too: some clients write 60.0.
 func wholeNumber(raw []byte) (int64, bool) {
 	if n, err := strconv.ParseInt(string(raw), 10, 64); err == nil {
 		return n, true

@@ -108,7 +108,8 @@ func TestPlansOfTenants(t *testing.T) {
 func TestParked(t *testing.T) {
 	clock := newManual()
 	q := quotas(t, clock, "plans: {p: {parked_pops: 2, requests_per_second: 1}}", "p")
-	require.True(t, q.Park(DefaultTenant) && q.Park(DefaultTenant))
+	require.True(t, q.Park(DefaultTenant))
+	require.True(t, q.Park(DefaultTenant))
 	require.False(t, q.Park(DefaultTenant))
 	for i := range uint64(2 * tracked) {
 		var other Tenant

@@ -1,7 +1,6 @@
 package enginetest
 
 import (
-	"bytes"
 	"slices"
 	"strings"
 
@@ -169,7 +168,3 @@ func (p *kvPage) take(row engine.KVRow, keysOnly bool, left *int) bool {
 }
 
 func (p *kvPage) cut() { p.Truncated, p.Next = true, p.Rows[len(p.Rows)-1].Key }
-
-func sameRow(a, b engine.KVRow) bool {
-	return a.Key == b.Key && a.Version == b.Version && a.Expires == b.Expires && a.Updated == b.Updated && bytes.Equal(a.Value, b.Value)
-}

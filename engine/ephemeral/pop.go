@@ -79,7 +79,7 @@ func (s *Store) popNow(t format.Tenant, r *PopRequest) (*Delivery, *waiter, erro
 	defer s.rest(q)
 	g := s.ensureGroup(q, r.Group)
 	var only *cursor
-	since := g.since
+	var since int64
 	if r.Pinned {
 		p := s.ensurePartition(q, r.Partition)
 		if only = g.cursors[p.name]; only == nil {

@@ -41,7 +41,6 @@ type refMessage struct {
 	id, part, payload string
 	at                int64
 	views             map[string]*refView
-	read              bool // some group reads its partition, or did since
 }
 
 type refGroup struct {

@@ -30,10 +30,7 @@ func (f *FS) mount() error {
 		return fmt.Errorf("lossyfs: %w", err)
 	}
 	root := &fs.LoopbackRoot{Path: f.backing, Dev: uint64(st.Dev)}
-	root.NewNode = func(r *fs.LoopbackRoot, _ *fs.Inode, _ string, _ *syscall.Stat_t) fs.InodeEmbedder {
-		return &node{LoopbackNode: fs.LoopbackNode{RootData: r}, fs: f}
-	}
-	top := &node{LoopbackNode: fs.LoopbackNode{RootData: root}, fs: f}
+	top := &node{LoopbackNode: &fs.LoopbackNode{RootData: root}, fs: f}
 	root.RootNode = top
 	var err error
 	f.server, err = fs.Mount(f.dir, top, &fs.Options{MountOptions: fuse.MountOptions{DirectMount: true, FsName: "lossy",
@@ -69,10 +66,19 @@ func (f *FS) Counts() (flushed, lost int64) { return f.journal.counts() }
 
 // node is one file or directory.
 type node struct {
-	fs.LoopbackNode
+	*fs.LoopbackNode
 	fs *FS
 }
 
+// WrapChild makes nodes of this file system of those that the loopback one makes.
+func (n *node) WrapChild(_ context.Context, child fs.InodeEmbedder) fs.InodeEmbedder {
+	if plain, ok := child.(*fs.LoopbackNode); ok {
+		return &node{LoopbackNode: plain, fs: n.fs}
+	}
+	return child
+}
+
+var _ = (fs.NodeWrapChilder)((*node)(nil))
 var _ = (fs.NodeOpener)((*node)(nil))
 var _ = (fs.NodeCreater)((*node)(nil))
 var _ = (fs.NodeSetattrer)((*node)(nil))
