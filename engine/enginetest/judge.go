@@ -168,7 +168,8 @@ func (s *state) excused(t format.Tenant, a *engine.Ack, got, want *engine.Result
 	}
 	if w == engine.CodeNotLeased && group != nil {
 		// A pop of the group that came back without this partition may have looked at it.
-		return g == "" && got.Ack.Noop || slices.Contains(nowhere, g) || g == engine.CodeAlreadyCommitted
+		return g == "" && got.Ack.Noop || slices.Contains(nowhere, g) || g == engine.CodeAlreadyCommitted ||
+			g == engine.CodeBadStatus
 	}
 	return false
 }
