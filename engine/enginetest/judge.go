@@ -156,6 +156,10 @@ func (s *state) excused(t format.Tenant, a *engine.Ack, got, want *engine.Result
 		return true // whichever is looked at first
 	}
 	nowhere := []engine.ErrorCode{engine.CodeUnresolvable, engine.CodeLeaseInvalid, engine.CodeNotLeased}
+	if w == engine.CodeBadStatus && a.Status >= format.AckCompleted && a.Status <= format.AckDLQ &&
+		(group == nil || !group.cursor(p).touched) {
+		return slices.Contains(nowhere, g) // barred, and nothing is leased there either
+	}
 	if !ok {
 		return slices.Contains(nowhere, g) && slices.Contains(nowhere, w)
 	}
