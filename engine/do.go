@@ -183,6 +183,10 @@ func (d *doCall) encode(ctx context.Context, i int, op Op) *Error {
 	case *CommitOffset:
 		return d.position(i, op)
 	}
+	return errNotBuilt()
+}
+
+func errNotBuilt() *Error {
 	return &Error{Code: CodeNotBuilt, Message: "this operation is not built yet"}
 }
 

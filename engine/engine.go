@@ -48,6 +48,9 @@ type Engine interface {
 	// Ephemeral is the door to the queues in memory.
 	Ephemeral() Ephemeral
 
+	// Records is the door of record batches, their producers, transactions and groups (Kafka's wire).
+	Records() Records
+
 	// Catalog lists and changes queues, partitions, consumer groups and dead letters.
 	Catalog() Catalog
 

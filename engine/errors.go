@@ -41,6 +41,14 @@ const (
 	CodeRateLimited   ErrorCode = "rate_limited"
 	// CodePaused: an operator switched this family off.
 	CodePaused ErrorCode = "paused"
+	// What producers and transactions of Records are refused for; Kafka's errors 45, 46, 47, 90, 49, 48, 51.
+	CodeOutOfSequence     ErrorCode = "out_of_sequence"
+	CodeDuplicateSequence ErrorCode = "duplicate_sequence"
+	CodeProducerEpoch     ErrorCode = "producer_epoch"
+	CodeProducerFenced    ErrorCode = "producer_fenced"
+	CodeProducerMapping   ErrorCode = "producer_mapping"
+	CodeTxnState          ErrorCode = "txn_state"
+	CodeTxnBusy           ErrorCode = "txn_busy"
 
 	CodeOverloaded     ErrorCode = "overloaded"
 	CodeStorageFull    ErrorCode = "storage_full"
@@ -61,6 +69,7 @@ var Codes = []ErrorCode{
 	CodeNotLeased, CodeUnresolvable, CodeAlreadyCommitted, CodeGone, CodeNotBuilt, CodeEncryption,
 	CodeIdempotencyClash, CodeRejectedAck, CodeDuplicate, CodeKVPrecondition, CodeRolledBack, CodePaused,
 	CodeQueueFull, CodeQuotaExceeded, CodeRateLimited,
+	CodeOutOfSequence, CodeDuplicateSequence, CodeProducerEpoch, CodeProducerFenced, CodeProducerMapping, CodeTxnState, CodeTxnBusy,
 	CodeOverloaded, CodeStorageFull, CodeTimeout, CodeOutcomeUnknown,
 	CodeNoLeader, CodeRetry, CodeClosed, CodeCorrupt, CodeInternal,
 }

@@ -14,7 +14,7 @@ type Batch struct {
 	Atomic bool
 }
 
-// Op is one of Append, Ack, Extend, Release, SetOffset, CommitOffset, KV, Lock, Timer, EndTxn, Redrive;
+// Op is one of Append, Ack, Extend, Release, SetOffset, CommitOffset, KV, Lock, Timer, Redrive;
 // the set is closed. Ops are passed by pointer and not kept after Do returns.
 type Op interface{ op() }
 
@@ -101,9 +101,6 @@ type Redrive struct {
 	ToOther, ToPart bool
 }
 
-// EndTxn is refused with CodeNotBuilt until it is built; its fields come with it.
-type EndTxn struct{ Body []byte }
-
 func (*Append) op()    {}
 func (*Ack) op()       {}
 func (*Extend) op()    {}
@@ -112,7 +109,6 @@ func (*SetOffset) op() {}
 func (*Redrive) op()   {}
 func (*KV) op()        {}
 func (*Timer) op()     {}
-func (*EndTxn) op()    {}
 
 // MessageStatus is what became of one pushed message (S-push-2).
 type MessageStatus uint8

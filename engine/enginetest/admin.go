@@ -89,6 +89,9 @@ func (a *adminRows) SetAdmin(_ context.Context, t format.Tenant, c engine.AdminC
 	return true, nil
 }
 
+// Records implements engine.Engine: the model has no record batches.
+func (m *Model) Records() engine.Records { return engine.UnbuiltRecords() }
+
 // Ephemeral implements engine.Engine: the model has the same queues in memory as a node, and forgets its declarations
 // with everything else.
 func (m *Model) Ephemeral() engine.Ephemeral { return m.ephemeral }

@@ -145,8 +145,9 @@ func TestKill(t *testing.T) {
 	dir := t.TempDir()
 	m, at, cut := model{}, uint64(0), 0
 	rng := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 1))
-	for n := range *kills {
-		runAndKill(t, dir, uint64(n), time.Duration(rng.IntN(400))*time.Millisecond)
+	// On a slow machine the first children may all die before they record anything: then later ones live longer.
+	for n := 0; n < *kills || at == 0; n++ {
+		runAndKill(t, dir, uint64(n), time.Duration(rng.IntN(400+50*n))*time.Millisecond)
 		expect, err := readRecord(dir)
 		if err != nil {
 			t.Fatal(err)
@@ -173,9 +174,6 @@ func TestKill(t *testing.T) {
 		} else if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
-	}
-	if at == 0 {
-		t.Fatal("no child recorded anything")
 	}
 	t.Logf("%d kills, %d flushes cut, %d operations", *kills, cut, at)
 }
