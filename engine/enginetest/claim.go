@@ -155,7 +155,28 @@ func (s *state) pop(t format.Tenant, r *engine.PopRequest) *popped {
 	qs := s.popQueues(t, r)
 	cands := s.candidates(qs, r)
 	l := popLimits(r, len(cands))
+	s.seal(qs, r)
 	return s.take(qs, cands, r, &l)
+}
+
+// seal moves the cursors a pop looks at over what retention emptied (S-pop-17). An engine whose log starts are adopted
+// may have looked or not: its lists say nothing of what is gone but that it is done.
+func (s *state) seal(qs []*queue, r *engine.PopRequest) {
+	if s.lazyRetention {
+		return
+	}
+	for _, q := range qs {
+		g := q.group(groupName(r.Group))
+		for _, p := range q.parts {
+			c := g.cursor(p)
+			if s.live(c) != nil || s.t < c.backoff || c.next >= p.start || p.start < p.end() || r.Scope.Pinned && p.name != r.Scope.Partition {
+				continue
+			}
+			if c.touched {
+				c.next, c.retries, c.attempts = p.start, 0, 0
+			}
+		}
+	}
 }
 
 // take claims partitions in the order of cands until a budget is used up.

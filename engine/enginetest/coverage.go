@@ -57,6 +57,14 @@ var Elsewhere = map[engine.ErrorCode]string{
 	engine.CodeClosed:           "nothing is called on a node that was stopped",
 	engine.CodeCorrupt:          "no stored byte is damaged; the node's damage tests do that",
 	engine.CodeInternal:         "a defect of ours",
+
+	engine.CodeOutOfSequence:     "the lists have no record batches; their own tests do",
+	engine.CodeDuplicateSequence: "see out_of_sequence",
+	engine.CodeProducerEpoch:     "see out_of_sequence",
+	engine.CodeProducerFenced:    "see out_of_sequence",
+	engine.CodeProducerMapping:   "see out_of_sequence",
+	engine.CodeTxnState:          "see out_of_sequence",
+	engine.CodeTxnBusy:           "see out_of_sequence",
 }
 
 // Codes splits the error codes of the interface into those that answers of the run told, with how often, and the

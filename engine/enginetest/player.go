@@ -221,7 +221,9 @@ func (p *player) ack(op Op) (string, error) {
 	if op.has("w") { // the strongest of two words on one message counts (S-ack-7)
 		again := *ops[0].(*engine.Ack)
 		again.TransactionID, again.HasOffset, again.Offset = "", true, h.messages[strings.IndexFunc(op.What, isStatus)].Offset
-		again.Status = statusOf(rune("dcfr"[p.cov.Ops%4]))
+		if !p.s.goneAt(p.caller.Tenant, &again) {
+			again.Status = statusOf(rune("dcfr"[(len(op.What)+op.Back)%4])) // of the op alone: a shrunk list does the same
+		}
 		ops = append(ops, &again)
 	}
 	res, died, err := p.do(ops...)

@@ -216,6 +216,24 @@ var popRules = []rule{
 		r.push("q", "p", "b")
 		r.some(popOf("q"), "b")
 	}},
+	{"S-pop-17", "an empty pop settles what retention emptied", func(r *rig) {
+		r.configure("q", format.OptMaxWaitTimeSeconds|format.OptLeaseTime, format.QueueOptions{MaxWaitTimeSeconds: 90, LeaseTime: 60})
+		r.push("q", "p", "a", "b", "c")
+		b := r.some(popOf("q"), "a", "b", "c")
+		r.advance(60 * time.Second)
+		r.removedBy("q", "p", 3)
+		r.none(popOf("q"))
+		at := func(o format.Offset, st format.AckStatus) *engine.Ack {
+			a := b.ack(0, st)
+			a.Lease, a.Unfenced, a.TransactionID, a.HasOffset, a.Offset = "", true, "", true, o
+			return a
+		}
+		res := r.do(at(0, format.AckCompleted), at(0, format.AckFailed), at(2, format.AckDLQ), at(2, format.AckCompleted))
+		for i, want := range []string{"ok noop", "already_committed", "already_committed", "ok noop"} {
+			equal(r, "item", describeAck(&res[i]), want)
+		}
+		equal(r, "dead letters", len(r.deadLetters(engine.DeadLetterFilter{})), 0)
+	}},
 	{"S-pop-18", "empty polls do not strand the backlog", func(r *rig) {
 		r.push("q", "p", "a")
 		r.some(popOf("q"), "a")
