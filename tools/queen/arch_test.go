@@ -15,10 +15,10 @@ const module = "queen/"
 
 // leaves are the packages that know nothing of each other's purpose: bytes, files, time, assertions, counters.
 var leaves = []string{"engine/format", "engine/vfs", "engine/vfs/errorfs", "engine/clock", "engine/invariants", "engine/stats",
-	"engine/auth", "engine/auth/live"}
+	"engine/auth", "engine/auth/live", "engine/batch"}
 
 // frontendLeaves are those a frontend may use: it knows no file.
-var frontendLeaves = []string{"engine", "engine/format", "engine/clock", "engine/invariants", "engine/stats", "engine/auth"}
+var frontendLeaves = []string{"engine", "engine/batch", "engine/format", "engine/clock", "engine/invariants", "engine/stats", "engine/auth"}
 
 // importRow says what the packages of a folder may import of this module. The row with the longest matching folder
 // counts. A package may always import what is below its own row's folder.
@@ -43,6 +43,8 @@ var importTable = []importRow{
 	{"engine/auth/live", nil, nil, "values from files are a leaf for keys, certificates and plans alike"},
 	{"engine/seal", []string{"engine/format"}, []string{"os", "net", "time"},
 		"encryption is bytes and keys: where keys come from and when is not its business"},
+	{"engine/batch", nil, []string{"os", "net", "time"},
+		"record batches are bytes: who stores, serves or sends them is not its business"},
 	{"engine/value", []string{"engine/format"}, []string{"os", "net", "time"},
 		"values of keys are JSON text: who stores them is not its business"},
 	{"engine/keyed", []string{"engine/clock", "engine/format", "engine/vfs", "engine/invariants"}, nil,
@@ -53,7 +55,7 @@ var importTable = []importRow{
 		"the log stores records of any group: it does not know what a message or a queue is for"},
 	{"engine/checkpoint", []string{"engine/format", "engine/vfs", "engine/invariants"}, nil,
 		"checkpoints are files of rows: whose rows is not their business"},
-	{"engine/machine", []string{"engine/format", "engine/invariants", "engine/stats"},
+	{"engine/machine", []string{"engine/batch", "engine/format", "engine/invariants", "engine/stats"},
 		[]string{"os", "io/fs", "net", "time", "math/rand", "math/rand/v2", "crypto/rand", "sync", "context"},
 		"the machine is deterministic: no clock, no file, no randomness, no goroutine, or replicas would differ"},
 	{"engine/machine/slab", []string{"engine/invariants"},
@@ -106,7 +108,8 @@ var libraryTable = []libraryRow{
 	{"github.com/modelcontextprotocol/go-sdk", []string{"frontend-mcp"}, "MCP ends in its frontend"},
 	{"github.com/spf13", []string{"tools", "bench"}, "command lines are for tools"},
 	{"github.com/gobwas/ws", []string{"frontend-http"}, "WebSockets end in their frontend"},
-	{"github.com/go-faster/jx", []string{"frontend-http"}, "JSON ends in its frontend"},
+	{"github.com/go-faster/jx", []string{"frontend-http", "engine/batch"},
+		"JSON ends in its frontend; records have a JSON form that two of them share"},
 	{"encoding/json", []string{"frontend-http", "frontend-mcp", "tools", "bench", "engine/auth", "engine/value"},
 		"JSON ends in its frontend; tokens and their keys are JSON, and so are values of keys"},
 	{"net/http", []string{"frontend-http", "frontend-mcp", "tools", "bench"}, "the engine serves nobody"},
