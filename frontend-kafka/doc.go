@@ -1,7 +1,12 @@
-// Package frontendkafka will serve the Kafka wire protocol over engine.Engine, so that Kafka clients produce to and
-// consume from the same queues: a topic is a queue, a Kafka partition is a partition with a decimal name. It is not
-// built yet, and a node asked to run it refuses to start.
+// Package frontendkafka serves the Kafka wire protocol over engine.Engine, so that Kafka clients produce to and consume
+// from the same queues as everybody else: a topic is a queue, partition n of a topic is the queue's partition "n".
 //
-// What will be here: one file per API key, named by its number (00_produce.go, 01_fetch.go), over the message codecs of
-// franz-go's kmsg; consumer groups, transactions and idempotent producers on the engine's own cursors and dedup.
+// A connection is two goroutines: one reads frames, one handles them in order and writes the answers, so that what a
+// client sent first is answered first and a hang-up is seen while a call waits. What is served is one table (table.go);
+// each API key has a file named by its number (03_metadata.go). Nothing is cached: every answer comes from the engine's
+// applied state, so what any client was told exists is visible to the next request.
+//
+// It deliberately knows no file, no raft and no other frontend.
+//
+// Read first: table.go, conn.go, request.go, topics.go.
 package frontendkafka

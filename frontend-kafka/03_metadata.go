@@ -1,0 +1,151 @@
+package frontendkafka
+
+import (
+	"context"
+	"errors"
+	"math"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"queen/engine"
+	"queen/engine/auth"
+)
+
+// Metadata, 0 to 13: brokers, topics and their partitions. v1 null topics mean all, before that an empty list does; v4
+// can decline that unknown topics are created; v10 adds ids, v12 asks by id, v13 has a code of its own for the whole.
+func metadataAPI() *api {
+	return &api{key: 3, min: 0, max: 13, level: auth.LevelPublic, handle: metadata}
+}
+
+const (
+	// autoCreateMax is how many unknown topics one request may create; the rest is told to try again.
+	autoCreateMax = 100
+	// listedMax bounds the partitions of an answer, about 50 bytes each: one frame.
+	listedMax = 1_500_000
+)
+
+func metadata(ctx context.Context, c *conn, r *request) (kmsg.Response, error) {
+	req := r.req.(*kmsg.MetadataRequest)
+	resp := req.ResponseKind().(*kmsg.MetadataResponse)
+	c.brokers(resp)
+	m := metadataCall{c: c, who: c.caller(), req: req, resp: resp, epoch: c.f.leaderEpoch(ctx)}
+	if req.Topics == nil || r.version == 0 && len(req.Topics) == 0 {
+		err := c.f.eachTopic(ctx, m.who, func(t *topic) bool {
+			m.add(t)
+			return m.listed <= listedMax
+		})
+		if err == nil && m.listed > listedMax {
+			err = errors.New("there are too many partitions for one answer: name topics, or page with DescribeTopicPartitions")
+		}
+		return resp, err
+	}
+	for i := range req.Topics {
+		if err := m.named(ctx, &req.Topics[i]); err != nil {
+			return nil, err
+		}
+	}
+	return resp, nil
+}
+
+// brokers fills in this node.
+func (c *conn) brokers(resp *kmsg.MetadataResponse) {
+	b := kmsg.NewMetadataResponseBroker()
+	b.NodeID, b.Host, b.Port = c.f.opts.NodeID, c.l.host, c.l.port
+	resp.Brokers = append(resp.Brokers, b)
+	resp.ClusterID = kmsg.StringPtr(c.f.opts.ClusterID)
+	resp.ControllerID = c.f.opts.NodeID
+	resp.AuthorizedOperations = math.MinInt32
+}
+
+// metadataCall is one answer in the making.
+type metadataCall struct {
+	c       *conn
+	who     engine.Caller
+	req     *kmsg.MetadataRequest
+	resp    *kmsg.MetadataResponse
+	epoch   int32
+	created int
+	listed  int
+}
+
+// named answers one topic of the request.
+func (m *metadataCall) named(ctx context.Context, t *kmsg.MetadataRequestTopic) error {
+	if t.TopicID != ([16]byte{}) {
+		found, err := m.c.f.topicByID(ctx, m.who, t.TopicID)
+		if err != nil {
+			m.fail(nil, t.TopicID, err)
+			return nil
+		}
+		m.add(found)
+		return nil
+	}
+	if t.Topic == nil {
+		m.fail(nil, t.TopicID, kerr.InvalidRequest)
+		return nil
+	}
+	name := *t.Topic
+	found, err := m.c.f.topic(ctx, m.who, name)
+	if errors.Is(err, kerr.UnknownTopicOrPartition) {
+		found, err = m.create(ctx, name)
+	}
+	if err != nil {
+		m.fail(&name, t.TopicID, err)
+		return nil
+	}
+	if m.add(found); m.listed > listedMax {
+		return errors.New("the named topics have too many partitions for one answer")
+	}
+	return nil
+}
+
+// create makes an unknown topic where the request, the node and the client's roles allow it.
+func (m *metadataCall) create(ctx context.Context, name string) (*topic, error) {
+	asked := m.req.Version < 4 || m.req.AllowAutoTopicCreation
+	switch {
+	case !legalTopic(name) && len(name) >= 2 && name[:2] == "__":
+		return nil, kerr.UnknownTopicOrPartition
+	case !legalTopic(name):
+		return nil, kerr.InvalidTopicException
+	case !asked || m.c.f.opts.NoAutoCreate || !m.c.may(auth.LevelWriteOnly):
+		return nil, kerr.UnknownTopicOrPartition
+	case m.created >= autoCreateMax:
+		return nil, kerr.LeaderNotAvailable
+	}
+	m.created++
+	return m.c.f.createTopic(ctx, m.who, name, m.c.f.opts.Partitions)
+}
+
+func (m *metadataCall) fail(name *string, id [16]byte, err error) {
+	t := kmsg.NewMetadataResponseTopic()
+	t.Topic, t.TopicID, t.ErrorCode = name, id, codeOf(err)
+	if name == nil && m.req.Version < 12 {
+		t.Topic = kmsg.StringPtr("")
+	}
+	m.resp.Topics = append(m.resp.Topics, t)
+}
+
+// add answers with a topic and its partitions.
+func (m *metadataCall) add(found *topic) {
+	t := kmsg.NewMetadataResponseTopic()
+	t.Topic, t.TopicID = &found.name, found.id
+	t.AuthorizedOperations = math.MinInt32
+	node := []int32{m.c.f.opts.NodeID}
+	t.Partitions = make([]kmsg.MetadataResponseTopicPartition, found.width)
+	for i := range t.Partitions {
+		p := &t.Partitions[i]
+		p.Default()
+		p.Partition, p.Leader, p.LeaderEpoch, p.Replicas, p.ISR = int32(i), m.c.f.opts.NodeID, m.epoch, node, node
+	}
+	m.listed += len(t.Partitions)
+	m.resp.Topics = append(m.resp.Topics, t)
+}
+
+// leaderEpoch is the term that clients are told of every partition.
+func (f *Frontend) leaderEpoch(ctx context.Context) int32 {
+	s, err := f.engine.Status(ctx)
+	if err != nil {
+		return -1
+	}
+	return int32(min(s.Term, math.MaxInt32))
+}

@@ -1,0 +1,102 @@
+package frontendkafka
+
+import (
+	"context"
+	"encoding/binary"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// Goal: a client that asks nothing first is served at every version that is advertised, and the answer decodes.
+func TestEveryVersion(t *testing.T) {
+	n := start(t, nil)
+	c := n.dial()
+	for _, a := range table() {
+		for v := a.min; v <= a.max; v++ {
+			req := kmsg.RequestForKey(a.key)
+			req.SetVersion(v)
+			if fill := minimal[a.key]; fill != nil {
+				fill(req)
+			}
+			c.ask(req)
+		}
+	}
+}
+
+// minimal makes requests of some keys sensible enough to be answered rather than refused by closing the connection.
+var minimal = map[int16]func(kmsg.Request){}
+
+// Goal: what can not be served closes the connection and says why in one line.
+func TestRefused(t *testing.T) {
+	n := start(t, nil)
+	for name, b := range map[string][]byte{
+		"key":     {0x03, 0xe7, 0, 0, 0, 0, 0, 1, 0xff, 0xff},
+		"version": {0, 3, 0, 99, 0, 0, 0, 1, 0xff, 0xff},
+		"header":  {0, 3, 0, 0, 0, 0, 0, 1, 0x7f, 0xff},
+		"body":    {0, 3, 0, 0, 0, 0, 0, 1, 0, 1, 'x', 0x7f, 0xff, 0xff, 0xff},
+		"short":   {0, 3, 0},
+	} {
+		c := n.dial()
+		c.frame(b)
+		c.closed()
+		require.NotEmpty(t, name)
+	}
+	for _, want := range []string{"(key 999)", "version 99: versions 0 to 13 are served", "client id \\\"x\\\"", "does not decode",
+		"header is cut short"} {
+		require.Contains(t, n.logged.String(), want)
+	}
+}
+
+// Goal: sizes are bounded before memory is taken for them.
+func TestFrameSizes(t *testing.T) {
+	n := start(t, nil)
+	for _, size := range []uint32{0, 1, 100<<20 + 1, 1 << 31, 1<<32 - 1} {
+		c := n.dial()
+		_, err := c.Write(binary.BigEndian.AppendUint32(nil, size))
+		require.NoError(t, err)
+		c.closed()
+	}
+	c := n.dial()
+	_, err := c.Write(append(binary.BigEndian.AppendUint32(nil, otherFrame+1), 0, 3))
+	require.NoError(t, err)
+	c.closed()
+	require.Contains(t, n.logged.String(), "the frame is refused")
+}
+
+// Goal: requests that were sent together are answered in their order.
+func TestPipelining(t *testing.T) {
+	n := start(t, nil)
+	c := n.dial()
+	var first int32
+	const many = 3 * framesMax
+	req := kmsg.NewPtrApiVersionsRequest()
+	for range many {
+		c.send(req)
+	}
+	for range many {
+		first++
+		got, _, err := c.body(false)
+		require.NoError(t, err)
+		require.Equal(t, first, got)
+	}
+}
+
+// Goal: a node that stops answers what it has read and lets connections go.
+func TestShutdown(t *testing.T) {
+	n := start(t, nil)
+	c := n.dial()
+	c.ask(kmsg.NewPtrApiVersionsRequest())
+	require.Zero(t, n.f.Shutdown(context.Background()))
+	c.closed()
+}
+
+// Goal: the number of connections is bounded.
+func TestMaxConns(t *testing.T) {
+	n := start(t, func(o *Options) { o.MaxConns = 1 })
+	a := n.dial()
+	a.ask(kmsg.NewPtrApiVersionsRequest())
+	n.dial().closed()
+	a.ask(kmsg.NewPtrApiVersionsRequest())
+}

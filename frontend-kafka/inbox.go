@@ -1,0 +1,154 @@
+package frontendkafka
+
+import (
+	"context"
+	"sync"
+
+	"golang.org/x/sync/semaphore"
+)
+
+const (
+	// framesMax and framesBytes bound what one connection has sent and not yet been answered; one frame always fits.
+	framesMax   = 64
+	framesBytes = 16 << 20
+	// smallFrame is what a frame may have without asking the budget of all connections.
+	smallFrame = 64 << 10
+	// budgetBytes is what frames above smallFrame of all connections may hold, or the largest frame if that is more.
+	budgetBytes = 256 << 20
+)
+
+// budget bounds the bytes of requests that were read and not yet answered, over all connections.
+type budget struct {
+	sem  *semaphore.Weighted
+	size int64
+}
+
+func newBudget(frame int64) *budget {
+	size := max(budgetBytes, frame)
+	return &budget{semaphore.NewWeighted(size), size}
+}
+
+func (b *budget) take(ctx context.Context, n int64) error { return b.sem.Acquire(ctx, min(n, b.size)) }
+func (b *budget) give(n int64) {
+	if n > 0 {
+		b.sem.Release(min(n, b.size))
+	}
+}
+
+// frame is one request as it was read, without its length. charged is what it holds of the budget.
+type frame struct {
+	bytes   []byte
+	charged int64
+}
+
+// key is the API key; false for a frame that is too short to have one.
+func (f frame) key() (int16, bool) {
+	if len(f.bytes) < 2 {
+		return 0, false
+	}
+	return int16(f.bytes[0])<<8 | int16(f.bytes[1]), true
+}
+
+// inbox holds the frames of a connection between the goroutine that reads and the one that handles.
+type inbox struct {
+	mu     sync.Mutex
+	frames []frame
+	bytes  int
+	busy   bool // a frame was taken and the next not yet asked for
+	closed bool
+	// some and room wake the one goroutine on each side.
+	some, room chan struct{}
+}
+
+func newInbox() *inbox {
+	return &inbox{some: make(chan struct{}, 1), room: make(chan struct{}, 1)}
+}
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// wait returns when there is room for another frame; false when stop ends first.
+func (b *inbox) wait(stop <-chan struct{}) bool {
+	for {
+		b.mu.Lock()
+		ok := len(b.frames) < framesMax && b.bytes < framesBytes
+		b.mu.Unlock()
+		if ok {
+			return true
+		}
+		select {
+		case <-b.room:
+		case <-stop:
+			return false
+		}
+	}
+}
+
+func (b *inbox) put(f frame) {
+	b.mu.Lock()
+	b.frames = append(b.frames, f)
+	b.bytes += len(f.bytes)
+	b.mu.Unlock()
+	signal(b.some)
+}
+
+// close says that nothing more will come.
+func (b *inbox) close() {
+	b.mu.Lock()
+	b.closed = true
+	b.mu.Unlock()
+	signal(b.some)
+}
+
+// take waits for the next frame; false when there is none and will be none.
+func (b *inbox) take() (frame, bool) {
+	for {
+		if f, ok, closed := b.next(nil); ok || closed {
+			return f, ok
+		}
+		<-b.some
+	}
+}
+
+// takeIf takes the next frame if it is there and match likes it.
+func (b *inbox) takeIf(match func(frame) bool) (frame, bool) {
+	f, ok, _ := b.next(match)
+	return f, ok
+}
+
+func (b *inbox) next(match func(frame) bool) (f frame, ok, closed bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if match == nil {
+		b.busy = len(b.frames) > 0
+	}
+	if len(b.frames) == 0 {
+		return frame{}, false, b.closed
+	}
+	f = b.frames[0]
+	if match != nil && !match(f) {
+		return frame{}, false, false
+	}
+	b.frames[0] = frame{}
+	b.frames = b.frames[1:]
+	b.bytes -= len(f.bytes)
+	signal(b.room)
+	return f, true, false
+}
+
+// idle tells whether nothing waits and nothing is being handled.
+func (b *inbox) idle() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return !b.busy && len(b.frames) == 0
+}
+
+func (b *inbox) empty() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.frames) == 0
+}
