@@ -39,6 +39,7 @@ const (
 	KindReport    Kind = 31
 	KindAdmin     Kind = 32
 	KindOnce      Kind = 33
+	KindOrigin    Kind = 34
 )
 
 // EntryHeader opens every entry. An entry whose stamps or epoch are below the state's, or whose

@@ -6,7 +6,7 @@ import (
 )
 
 // MaxKind is the highest command kind that has a meaning.
-const MaxKind = KindOnce
+const MaxKind = KindOrigin
 
 // CommandReader walks the commands of an entry without allocating. It is a value: copy it to
 // remember a place. Every slice that its methods fill aliases the entry.

@@ -21,7 +21,7 @@ func TestEntryGivesBackWhatWasAdded(t *testing.T) {
 			before := len(want)
 			for range g.IntN(8) {
 				switch k := Kind(1 + g.IntN(int(MaxKind))); k {
-				case KindMark:
+				case KindMark, KindOrigin:
 				case KindTxn, KindOnce:
 					for _, c := range g.bracket(&buf, k) {
 						kinds, want = append(kinds, c.kind), append(want, c.want)
@@ -150,7 +150,7 @@ func sampleEntry(seed uint64) []byte {
 	var buf CommandBuf
 	for k := KindGenesis; k <= MaxKind; k++ {
 		switch k {
-		case KindMark:
+		case KindMark, KindOrigin:
 		case KindTxn, KindOnce:
 			g.bracket(&buf, k)
 		default:

@@ -43,6 +43,7 @@ type validator struct {
 	ack     Ack
 	release Release
 	trim    Trim
+	origin  Origin
 }
 
 func (v *validator) decode(r *CommandReader) error {
@@ -83,6 +84,8 @@ func (v *validator) decodeState(r *CommandReader) error {
 		return r.Txn(&v.txn)
 	case KindOnce:
 		return r.Once(&v.once)
+	case KindOrigin:
+		return r.Origin(&v.origin)
 	case KindKV:
 		return r.KV(new(KV))
 	case KindLock:

@@ -326,6 +326,7 @@ func decodeCurrent(r *CommandReader) (any, error) {
 		KindKV:        func() (any, error) { v := new(KV); return v, r.KV(v) },
 		KindLock:      func() (any, error) { v := new(Lock); return v, r.Lock(v) },
 		KindTimer:     func() (any, error) { v := new(Timer); return v, r.Timer(v) },
+		KindOrigin:    func() (any, error) { v := new(Origin); return v, r.Origin(v) },
 		KindFire:      func() (any, error) { v := new(Fire); return v, r.Fire(v) },
 	}
 	if decode := decoders[r.Kind()]; decode != nil {

@@ -23,6 +23,7 @@ func TestPinnedNumbers(t *testing.T) {
 		{"KindGroup", uint64(KindGroup), 24}, {"KindConfigure", uint64(KindConfigure), 25}, {"KindDelete", uint64(KindDelete), 26},
 		{"KindSweep", uint64(KindSweep), 27}, {"KindMark", uint64(KindMark), 28}, {"KindPurge", uint64(KindPurge), 29},
 		{"KindTrace", uint64(KindTrace), 30}, {"KindReport", uint64(KindReport), 31}, {"KindAdmin", uint64(KindAdmin), 32}, {"KindOnce", uint64(KindOnce), 33},
+		{"KindOrigin", uint64(KindOrigin), 34},
 
 		{"CodeOK", uint64(CodeOK), 0}, {"CodeMoved", uint64(CodeMoved), 1}, {"CodeStaleEvidence", uint64(CodeStaleEvidence), 2},
 		{"CodeNeedEvidence", uint64(CodeNeedEvidence), 3}, {"CodeNotBuilt", uint64(CodeNotBuilt), 4},

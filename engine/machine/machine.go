@@ -237,7 +237,7 @@ func (m *Machine) command(r *format.CommandReader, out *format.Results) (res for
 	switch r.Kind() {
 	case format.KindGenesis:
 		res.Code, err = m.applyGenesis(r)
-	case format.KindTerm, format.KindTick:
+	case format.KindTerm, format.KindTick, format.KindOrigin:
 	case format.KindAppend: // in a bracket
 		if err = r.Append(&s.append); err == nil {
 			res.At = uint32(len(out.Appends))
