@@ -230,7 +230,7 @@ const xerialHead = 16 // magic, version, lowest compatible version
 // unsnappy reads one plain block, or the blocks of a xerial frame.
 func (s *scratch) unsnappy(in []byte, limit int) ([]byte, error) {
 	if !bytes.HasPrefix(in, xerialMagic) {
-		return s.snappyBlock(in, nil, limit)
+		return s.snappyBlock(in, s.buf[:0], limit)
 	}
 	if len(in) < xerialHead {
 		return nil, corrupt("snappy: the frame's head is cut off")
