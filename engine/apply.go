@@ -71,7 +71,7 @@ func (n *Node) index(c *Committed, w format.Wall, res *format.Results) {
 		row := rows.Row{
 			Partition: a.Partition, Base: a.Base, Number: a.Row, Prev: a.PrevRow, W: w,
 			Index: c.Index, First: it.First, Segment: c.Pos.Segment, Pos: c.Pos.Pos,
-			Off: a.Pos, Len: a.Len, Count: a.Count, Kept: a.Kept, Flags: rowFlags(it.Kind),
+			Off: a.Pos, Len: a.Len, Count: a.Count, Kept: a.Kept, Flags: rowFlags(it.Kind, a.Flags),
 		}
 		if a.Kept < a.Count {
 			row.Flags |= rows.Partial
@@ -92,13 +92,13 @@ func (n *Node) index(c *Committed, w format.Wall, res *format.Results) {
 	n.house.rowBatch = batch
 }
 
-// rowFlags are what a row says of a frame that a command of this kind brought, before it is known which messages
-// were refused.
-func rowFlags(k format.Kind) rows.Flags {
+// rowFlags are what a row says of a frame of that nature that a command of this kind brought, before it is known which
+// messages were refused.
+func rowFlags(k format.Kind, nature format.RowFlags) rows.Flags {
 	if k == format.KindFire {
-		return rows.Native | rows.ExplicitID
+		nature |= format.RowExplicitID
 	}
-	return rows.Native
+	return rows.Flags(nature)
 }
 
 // complete hands the verdicts to the callers, in order of submission.

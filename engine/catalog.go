@@ -29,6 +29,12 @@ type QueueInfo struct {
 	RetainedBytes                 uint64
 	Segments                      uint64
 	SweptAt                       format.Wall
+	// Topic is the id that Kafka clients know the queue by: never zero nor one that Kafka reserves, another one when the
+	// queue is made anew. Width is one more than the highest number that names a partition, and never falls; Hidden
+	// counts partitions of other names, which Kafka clients do not see.
+	Topic  format.UUID
+	Width  uint32
+	Hidden uint64
 }
 
 // PartitionInfo describes a partition.
@@ -106,6 +112,11 @@ type Catalog interface {
 
 	Queue(ctx context.Context, c Caller, queue string) (QueueInfo, error) // CodeUnknownQueue
 	Queues(ctx context.Context, c Caller, p Page) (rows []QueueInfo, next string, err error)
+	// Topic is Queue without the figures that are counted (messages, pending, processing), in
+	// constant time; Topics lists like Queues. TopicByID finds one by QueueInfo.Topic; CodeUnknownQueue.
+	Topic(ctx context.Context, c Caller, queue string) (QueueInfo, error)
+	TopicByID(ctx context.Context, c Caller, id format.UUID) (QueueInfo, error)
+	Topics(ctx context.Context, c Caller, p Page) (rows []QueueInfo, next string, err error)
 	// Partition finds one partition by name; CodeUnknownPartition.
 	Partition(ctx context.Context, c Caller, queue, partition string) (PartitionInfo, error)
 	// PartitionByID finds one by id; another tenant's answers as an unknown one (S-ack-23).

@@ -151,8 +151,7 @@ func (c catalog) each(t format.Tenant, fn func(q *machine.Queue)) {
 }
 
 func (n *Node) queueInfo(q *machine.Queue) QueueInfo {
-	info := QueueInfo{ID: q.ID, Name: q.Name, CreatedAt: q.Created, Options: q.Options, Partitions: q.Partitions,
-		DeadLetters: q.DeadLetters}
+	info := n.topicInfo(q)
 	l := n.house.lag.of(q.ID)
 	if q.Partitions <= countNow {
 		l = n.countQueue(q)

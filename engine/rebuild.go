@@ -249,7 +249,8 @@ func (w *logWalk) row(v *logstore.View, e *format.Entry, kind format.Kind, first
 	}
 	row := rows.Row{
 		Partition: o.Partition, Base: o.Base, W: e.Header.W, Index: v.Index, First: first, Segment: v.Pos.Segment,
-		Pos: v.Pos.Pos, Off: w.append.PayloadPos, Len: w.append.PayloadLen, Count: o.Count, Kept: o.Kept, Flags: rowFlags(kind),
+		Pos: v.Pos.Pos, Off: w.append.PayloadPos, Len: w.append.PayloadLen, Count: o.Count, Kept: o.Kept,
+		Flags: rowFlags(kind, w.append.RowFlags()),
 	}
 	if o.Kept < o.Count {
 		row.Flags |= rows.Partial

@@ -92,7 +92,7 @@ type Produced struct {
 	Start     format.Offset
 	CreatedAt format.Wall
 	Duplicate bool
-	// End is the partition's next offset after it.
+	// End is the partition's next offset after it. Start is its explicit log start: what time took is not looked up.
 	End format.Offset
 }
 

@@ -57,6 +57,3 @@ func (unbuiltRecords) GroupRows(context.Context, Caller, string, int) ([]GroupRo
 func (unbuiltRecords) SetGroupRow(context.Context, Caller, GroupRow) (format.Place, error) {
 	return format.Place{}, errNotBuilt()
 }
-
-// Records implements Engine.
-func (n *Node) Records() Records { return UnbuiltRecords() }

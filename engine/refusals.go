@@ -60,6 +60,30 @@ func errOfCode(c format.Code) *Error {
 	case format.CodeLimit:
 		e.Code, e.Message = CodeTooLarge, "a limit of the state is reached"
 	default:
+		return errOfProducer(c)
+	}
+	return e
+}
+
+// errOfProducer is errOfCode for verdicts about record batches, their producers and transactions.
+func errOfProducer(c format.Code) *Error {
+	e := &Error{}
+	switch c {
+	case format.CodeFull:
+		e.Code, e.Field, e.Message = CodeQueueFull, "maxSize", "the partition has no room for the batch"
+	case format.CodeOutOfSequence:
+		e.Code, e.Message = CodeOutOfSequence, "batches of the producer before this one are missing"
+	case format.CodeDuplicateSequence:
+		e.Code, e.Message = CodeDuplicateSequence, "the batch was stored before, too long ago to say where"
+	case format.CodeProducerEpoch:
+		e.Code, e.Message = CodeProducerEpoch, "the producer has a newer epoch"
+	case format.CodeProducerFenced:
+		e.Code, e.Message = CodeProducerFenced, "another producer took over the transactional id"
+	case format.CodeProducerMapping:
+		e.Code, e.Message = CodeProducerMapping, "the transactional id is not bound to that producer"
+	case format.CodeTxnState:
+		e.Code, e.Message = CodeTxnState, "the transaction is not in a state for that"
+	default:
 		e.Code, e.Message = CodeInternal, "apply refused the command"
 	}
 	return e

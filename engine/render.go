@@ -50,12 +50,24 @@ func (f *frameReader) walk(r *rows.Row, from, to format.Offset, fn func(rec *Rec
 	if err != nil {
 		return fmt.Errorf("engine: read frame of partition %s at offset %d: %w", r.Partition, r.Base, err)
 	}
+	return f.walkFrame(raw, index, r, from, to, fn)
+}
+
+// walkFrame is walk for a frame that was read.
+func (f *frameReader) walkFrame(raw []byte, index format.Index, r *rows.Row, from, to format.Offset, fn func(rec *Record) bool) error {
 	f.scratch = nil // fresh for every frame: records alias it
-	head, it, err := f.n.readFrame(raw, r.Partition, &f.scratch)
+	head, body, err := f.n.openStored(raw, r.Partition, &f.scratch)
 	if err != nil {
 		return fmt.Errorf("engine: frame of partition %s at offset %d, segment %d pos %d: %w",
 			r.Partition, r.Base, r.Segment, r.Pos, err)
 	}
+	if body == nil {
+		return nil // the partition is gone
+	}
+	if head.Kind == format.FrameKafka {
+		return f.walkBatch(body, format.Place{Index: index, Ordinal: head.FirstOrdinal}, r, from, to, fn)
+	}
+	it := head.Messages(body)
 	offset := r.Base
 	for i := uint32(0); it.Next(&f.msg); i++ {
 		if r.IsRefused(i) {

@@ -54,30 +54,32 @@ func (n *Node) errUnsealed() *Error {
 	return &Error{Code: CodeRetry, RetryAfter: time.Second, Message: "the queue was told to encrypt while the message was under way"}
 }
 
-// readFrame is format.ReadFrame for frames that may be sealed; the messages of those alias fresh memory. A partition
-// that is gone meanwhile has no messages.
-func (n *Node) readFrame(raw []byte, id format.PartitionID, scratch *[]byte) (format.FrameHead, format.FrameReader, error) {
-	if !format.IsSealed(raw) {
-		return format.ReadFrame(raw, scratch)
-	}
+// openStored parses and verifies a stored frame and returns its body, decrypted and decompressed. The body aliases raw,
+// *scratch, whose capacity is used, or fresh memory. It is nil when the partition of a sealed frame is gone meanwhile.
+func (n *Node) openStored(raw []byte, id format.PartitionID, scratch *[]byte) (format.FrameHead, []byte, error) {
 	h, body, err := format.ParseFrame(raw)
 	if err != nil {
-		return h, format.FrameReader{}, err
+		return h, nil, err
+	}
+	if !h.Sealed {
+		if h.Codec == format.CodecNone {
+			return h, body, nil
+		}
+		*scratch, err = h.Decompress((*scratch)[:0], body)
+		return h, *scratch, err
 	}
 	n.state.RLock()
 	t, queue, partition, ok := n.state.m.OwnerOf(id)
 	n.state.RUnlock()
 	if !ok {
-		return h, format.FrameReader{}, nil
+		return h, nil, nil
 	}
 	text, err := n.ring().Open(raw, body, h, seal.Owner{Tenant: t, Queue: viewBytes(queue), Partition: viewBytes(partition)})
 	if err != nil {
-		return h, format.FrameReader{}, err
+		return h, nil, err
 	}
-	if text, err = h.Unpack(text); err != nil {
-		return h, format.FrameReader{}, err
-	}
-	return h, h.Messages(text), nil
+	text, err = h.Unpack(text)
+	return h, text, err
 }
 
 // errRead says why stored messages can not be given out: the keys, or the bytes.

@@ -208,11 +208,11 @@ func (h *house) cleanup(s *sweptPartition, q *machine.Queue) {
 	if age < 0 || !empty || s.part.DeadLetters || s.leased > 0 || now-s.part.lastW < format.Wall(age.Microseconds()) {
 		return
 	}
-	if q.Options.KafkaPartitions > 0 {
-		return
-	}
 	named, ok := n.partByID(q.Tenant, s.part.id)
 	if !ok {
+		return
+	}
+	if _, numbered := format.PartitionNumber(named.name); numbered && (q.Kafka || q.Options.KafkaPartitions > 0) {
 		return
 	}
 	sub := newSubmission(consumption)

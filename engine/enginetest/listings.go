@@ -187,6 +187,7 @@ func (s *state) deadLetters(t format.Tenant, f engine.DeadLetterFilter) (rows []
 func (s *state) queueInfo(q *queue) engine.QueueInfo {
 	info := engine.QueueInfo{ID: q.id, Name: q.name, CreatedAt: q.created, Options: q.opts,
 		Partitions: uint64(len(q.parts)), SweptAt: s.w}
+	q.numbered(&info)
 	for _, p := range q.parts {
 		one := s.partInfo(p)
 		info.Messages += uint64(one.End - one.Start)

@@ -110,6 +110,8 @@ type Append struct {
 	Originals []Original
 	// ExplicitID is set for frames whose message ids were told before the append (timers).
 	ExplicitID bool
+	// Batch is what apply has to know of the record batch of a FrameKafka; zero for other frames.
+	Batch BatchHead
 
 	// Filled by the decoder from the regions, aliasing the entry:
 	PayloadPos uint32 // position of the frame in the entry's bytes
@@ -118,6 +120,20 @@ type Append struct {
 	IDs        IDMode
 	Bitmap     []byte // IDsSome only: bit i of byte i/8, low bit first
 	Hashes     []byte // 16 bytes per id, in message order
+}
+
+// BatchHead is the part of a record batch that is judged: apply reads no payload.
+type BatchHead struct {
+	// Idempotent says that Producer, Epoch, Sequence and MaxTime count.
+	Idempotent bool
+	Producer   ProducerID
+	Epoch      int16
+	// Sequence is that of the first record, 0 to 2^31-1; it goes back to 0 after that.
+	Sequence int32
+	// Transactional: the batch is part of its producer's transaction, to which Implicit adds the partition.
+	Transactional, Implicit bool
+	// MaxTime is the greatest timestamp of its records, milliseconds.
+	MaxTime int64
 }
 
 // StartKind is where a consumer group begins on a queue, stored at its registration (S-sub-1).

@@ -13,6 +13,11 @@ const (
 	appendKindMask      = 3
 	appendSealed        = 1 << 7 // the frame's body is encrypted
 
+	// Flags of the tail that a frame of record batches has.
+	batchIdempotent    = 1 << 0
+	batchTransactional = 1 << 1
+	batchImplicit      = 1 << 2
+
 	// idHeadSize is the payload digest and the id mode of a frame in the id region.
 	idHeadSize = 9
 	// leastOriginal is how few bytes an Original takes.
@@ -81,8 +86,40 @@ func (b *CommandBuf) putAppend(a *Append, frame []byte, same bool) {
 			c = putVarint(c, int64(o.W))
 		}
 	}
+	if a.Frame == FrameKafka {
+		c = putBatchHead(c, &a.Batch)
+	}
 	b.Commands = c
 	b.putFrame(a, frame)
+}
+
+func putBatchHead(c []byte, h *BatchHead) []byte {
+	if !h.Idempotent {
+		return append(c, 0)
+	}
+	c = append(c, batchIdempotent|bit(h.Transactional, batchTransactional)|bit(h.Implicit, batchImplicit))
+	c = putUvarint(c, uint64(h.Producer))
+	c = putUvarint(c, uint64(h.Epoch))
+	c = putUvarint(c, uint64(h.Sequence))
+	return putVarint(c, h.MaxTime)
+}
+
+// batchHead reads the tail of a FrameKafka.
+func (d *decoder) batchHead(h *BatchHead) {
+	flags := d.flags(batchIdempotent | batchTransactional | batchImplicit)
+	if flags == 0 {
+		return
+	}
+	h.Idempotent, h.Transactional, h.Implicit = true, flags&batchTransactional != 0, flags&batchImplicit != 0
+	producer, epoch, sequence := d.uvarint(), d.uvarint(), d.uvarint()
+	h.MaxTime = d.varint()
+	if flags&batchIdempotent == 0 || h.Implicit && !h.Transactional {
+		d.fail("a transaction of no producer")
+	}
+	if producer > MaxProducerID || epoch > MaxProducerEpoch || sequence > MaxSequence {
+		d.fail("producer, epoch or sequence out of bounds")
+	}
+	h.Producer, h.Epoch, h.Sequence = ProducerID(producer), int16(epoch), int32(sequence)
 }
 
 func (b *CommandBuf) putFrame(a *Append, frame []byte) {
@@ -111,6 +148,9 @@ func (r *CommandReader) Redrive(v *Redrive) error {
 	d := r.open(KindRedrive)
 	v.DeadLetter = d.uuid()
 	r.decodeAppend(&d, &v.Append)
+	if v.Append.Frame != FrameNative {
+		d.fail("a dead letter moves as a native message")
+	}
 	return r.done(&d)
 }
 
@@ -150,6 +190,14 @@ func (r *CommandReader) decodeAppend(d *decoder, a *Append) {
 			}
 		}
 	}
+	if a.Frame != FrameKafka {
+		return
+	}
+	// Records have no ids of callers, and a batch is stored as it is or not at all.
+	if f.mode != IDsNone || f.flags&(appendExplicitID|appendClear|appendOriginals) != 0 {
+		d.fail("a record batch with ids of messages")
+	}
+	d.batchHead(&a.Batch)
 }
 
 func putPlace(b []byte, p Place) []byte {
@@ -160,6 +208,17 @@ func (d *decoder) place() (p Place) {
 	p.Index = Index(d.uvarint())
 	p.Ordinal = Ordinal(d.uvarint32())
 	return p
+}
+
+// RowFlags are what the row of the frame says of it, but for what was refused of it.
+func (a *Append) RowFlags() RowFlags {
+	switch {
+	case a.Frame != FrameKafka:
+		return RowNative
+	case a.Batch.Transactional:
+		return RowKafka | RowTransactional
+	}
+	return RowKafka
 }
 
 // HasID says that message i of the frame carries a caller's id.

@@ -120,7 +120,7 @@ func (g gen) stateCommand(b *CommandBuf, k Kind) any {
 		return v
 	}
 	a, frame := g.append()
-	for a.Count != 1 {
+	for a.Count != 1 || a.Frame != FrameNative {
 		a, frame = g.append()
 	}
 	v := &Fire{a.Tenant, a.Queue, g.key(30), g.u64(), Wall(keep()), *a}

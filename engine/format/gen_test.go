@@ -78,7 +78,28 @@ func (g gen) frame(count int) ([]FrameMessage, []byte) {
 	return msgs, EncodeFrame(nil, msgs, FrameOptions{Compress: g.flip()})
 }
 
+// batch is a random Append of a record batch, whose bytes nobody looks at.
+func (g gen) batch() (*Append, []byte) {
+	count := 1 + g.IntN(20)
+	frame := EncodeKafkaFrame(nil, uint32(count), g.bytes(300))
+	a := &Append{
+		Tenant: g.tenant(), Queue: []byte{byte(g.IntN(3))}, Partition: g.bytes(30), Frame: FrameKafka,
+		Count: uint32(count), PayloadLen: uint32(len(frame)), PayloadSum: PayloadSum(frame),
+	}
+	if g.flip() {
+		a.Batch = BatchHead{
+			Idempotent: true, Producer: ProducerID(g.u64() >> 2), Epoch: int16(g.IntN(MaxProducerEpoch + 1)),
+			Sequence: int32(g.u32() >> 1), Transactional: g.flip(), MaxTime: g.i64(),
+		}
+		a.Batch.Implicit = a.Batch.Transactional && g.flip()
+	}
+	return a, frame
+}
+
 func (g gen) append() (*Append, []byte) {
+	if g.IntN(4) == 0 {
+		return g.batch()
+	}
 	count := 1 + g.IntN(20)
 	_, frame := g.frame(count)
 	a := &Append{
@@ -196,6 +217,9 @@ func (g gen) command(b *CommandBuf, k Kind) any {
 		return a
 	case KindRedrive:
 		a, frame := g.append()
+		for a.Frame != FrameNative {
+			a, frame = g.append()
+		}
 		v := &Redrive{DeadLetter: g.uuid(), Append: *a}
 		b.AddRedrive(v, frame)
 		return v

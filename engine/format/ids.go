@@ -51,6 +51,16 @@ type QueueID uint64
 // ConsumerID names one life of a consumer group on one queue. 0 is none.
 type ConsumerID uint64
 
+// ProducerID names a producer of record batches: counter*64 + raft group, never reused. 0 is none.
+type ProducerID int64
+
+// Bounds of what producers stamp on their batches.
+const (
+	MaxProducerID    = 1<<62 - 1
+	MaxProducerEpoch = 1<<15 - 1
+	MaxSequence      = 1<<31 - 1
+)
+
 // DeadLetterID names a dead letter record: the Place at which it was filed, as a UUID on the wire.
 type DeadLetterID = UUID
 

@@ -42,6 +42,19 @@ const (
 	// CodeRepeated: a Once whose key was seen with the same body; CodeMismatch: with another body.
 	CodeRepeated Code = 20
 	CodeMismatch Code = 21
+	// CodeFull: the partition retains as many messages as maxSize allows, and the batch is not divided.
+	CodeFull Code = 22
+	// What a producer is refused for: a gap before the batch, a repeat of one too old to be known, an epoch below the
+	// producer's.
+	CodeOutOfSequence     Code = 23
+	CodeDuplicateSequence Code = 24
+	CodeProducerEpoch     Code = 25
+	// CodeProducerFenced: another one took over its transactional id. CodeProducerMapping: the id is not bound to that
+	// producer.
+	CodeProducerFenced  Code = 26
+	CodeProducerMapping Code = 27
+	// CodeTxnState: the transaction is not in a state, or has not the partition, for that.
+	CodeTxnState Code = 28
 )
 
 // KVReason says why a KV or Lock command did not apply.
@@ -130,8 +143,9 @@ type AppendResult struct {
 	Kept  uint32
 	// Dups names the refused ones, ordered by At; empty when Kept == Count.
 	Dups []DupResult
-	// Pos and Len are where the frame lies in the entry's bytes; set when something was stored.
+	// Pos and Len are where the frame lies in the entry's bytes, Flags what its row says; set when something was stored.
 	Pos, Len uint32
+	Flags    RowFlags
 	// Row numbers the frames stored in the raft group from 1; PrevRow is the partition's row before,
 	// 0 when none. Row is 0 when nothing was stored. Both are functions of the log.
 	Row, PrevRow uint64

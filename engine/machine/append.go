@@ -23,6 +23,11 @@ func (m *Machine) applyPush(a *format.Append, q *queue, ph handle, res *format.A
 	if code := m.checkFound(a, 1, q, ph); code != format.CodeOK {
 		return code
 	}
+	if a.Frame == format.FrameKafka {
+		if code := m.checkBatch(a, q, ph); code != format.CodeOK {
+			return code
+		}
+	}
 	if q == nil {
 		if q, res.NewQueue = m.ensureQueue(a.Tenant, a.Queue, byPush); q == nil {
 			return format.CodeLimit
@@ -41,7 +46,7 @@ func (m *Machine) applyPush(a *format.Append, q *queue, ph handle, res *format.A
 	res.Queue, res.Partition, res.Base = format.QueueID(q.id), p.id, p.next
 	res.Kept = m.keep(q, p, a, m.room(q, ph), res)
 	if res.Kept > 0 {
-		res.Pos, res.Len = a.PayloadPos, a.PayloadLen
+		res.Pos, res.Len, res.Flags = a.PayloadPos, a.PayloadLen, a.RowFlags()
 		m.store(q, ph, res)
 	}
 	return format.CodeOK

@@ -162,11 +162,14 @@ func (e *enc) text(s string) {
 	e.b = append(e.b, s...)
 }
 
-// rowVersion opens every catalogue row.
+// rowVersion opens every catalogue row but those of queues.
 const rowVersion = 1
 
+// queueVersion opens rows of queues. Since 2 they say what Kafka clients see; those of 1 are read as well.
+const queueVersion = 2
+
 func (e *enc) queue(q *queue) {
-	e.u8(rowVersion)
+	e.u8(queueVersion)
 	e.id(q.tenant)
 	e.text(q.name)
 	e.u64(uint64(q.createdW))
@@ -186,6 +189,9 @@ func (e *enc) queue(q *queue) {
 	e.u64(q.read)
 	e.u64(q.journal.Start())
 	e.u64(q.journal.End())
+	e.u32(q.width)
+	e.u64(q.hidden)
+	e.flag(q.kafka)
 	e.b = format.AppendAllOptions(e.b, &q.opts)
 }
 
@@ -318,7 +324,8 @@ func (r *reader) version() {
 type ringBounds struct{ start, end uint64 }
 
 func (r *reader) queue(q *queue) (bounds ringBounds, err error) {
-	r.version()
+	version := r.u8()
+	r.bad = r.bad || version == 0 || version > queueVersion
 	q.tenant, q.name = r.id(), r.text()
 	q.createdW = format.Wall(r.u64())
 	q.implicit, q.declared, q.dead = r.flag(), r.flag(), r.flag()
@@ -328,6 +335,9 @@ func (r *reader) queue(q *queue) (bounds ringBounds, err error) {
 	q.deadNewest, q.deadOldest = handle(r.u32()), handle(r.u32())
 	q.parts, q.deadCount, q.read = r.u64(), r.u64(), r.u64()
 	bounds = ringBounds{r.u64(), r.u64()}
+	if q.uncounted = version == 1; !q.uncounted {
+		q.width, q.hidden, q.kafka = r.u32(), r.u64(), r.flag()
+	}
 	if r.bad {
 		return bounds, errRow
 	}

@@ -73,9 +73,19 @@ func (m *Machine) createPart(q *queue, name []byte) (handle, *partRec) {
 	}
 	q.last = h
 	q.parts++
+	q.count(name)
 	m.indexPart(h, p)
 	m.soilQueue(q)
 	return h, p
+}
+
+// count takes a partition's name into what Kafka clients see of the queue.
+func (q *queue) count(name []byte) {
+	if n, decimal := format.PartitionNumber(name); decimal {
+		q.width = max(q.width, n+1)
+	} else {
+		q.hidden++
+	}
 }
 
 func (m *Machine) indexPart(h handle, p *partRec) {
@@ -97,7 +107,11 @@ func (m *Machine) freePart(q *queue, h handle) {
 		}
 		m.freeDead(d)
 	}
-	m.nameIndex.Delete(m.nameHash(p.queue, m.names.Get(p.name)), h)
+	name := m.names.Get(p.name)
+	if _, decimal := format.PartitionNumber(name); !decimal {
+		q.hidden--
+	}
+	m.nameIndex.Delete(m.nameHash(p.queue, name), h)
 	m.idIndex.Delete(m.idHash(p.id), h)
 	m.names.Free(p.name)
 	for _, g := range q.order {

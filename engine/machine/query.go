@@ -243,10 +243,16 @@ type Queue struct {
 	Expiry                format.Wall // shortest retention in force, 0 none: Retain to W - Expiry
 	CompletedRetention    format.Wall // 0 when off
 	JournalLen, JournalAt uint64      // events held, and the next position
+	// Width is one more than the highest decimal name that a partition ever had, Unnumbered counts partitions of other
+	// names. Kafka says that a record batch was stored.
+	Width      uint32
+	Unnumbered uint64
+	Kafka      bool
 }
 
 func (q *queue) view() Queue {
 	v := Queue{
+		Width: q.width, Unnumbered: q.hidden, Kafka: q.kafka,
 		ID: format.QueueID(q.id), Tenant: q.tenant, Name: q.name, Options: q.opts, Created: q.createdW,
 		Implicit: q.implicit, Partitions: q.parts, Groups: len(q.order), DeadLetters: q.deadCount, Cutoff: q.cutoff,
 		OptionGen: q.optGen, GroupGen: q.groupGen, Expiry: q.expiry(), JournalLen: q.journal.Len(),
@@ -270,6 +276,21 @@ func (m *Machine) QueueByName(t format.Tenant, name string) (Queue, bool) {
 func (m *Machine) QueueByID(id format.QueueID) (Queue, bool) {
 	if q := m.liveQueue(id); q != nil {
 		return q.view(), true
+	}
+	return Queue{}, false
+}
+
+// Topic is the id by which Kafka clients know a queue.
+func (m *Machine) Topic(id format.QueueID) format.UUID {
+	return format.TopicID(m.genesis.Cluster, m.group, id)
+}
+
+// QueueByTopic finds a live queue by the id Kafka clients know it by.
+func (m *Machine) QueueByTopic(t format.Tenant, topic format.UUID) (Queue, bool) {
+	if id, ok := format.TopicQueue(m.genesis.Cluster, m.group, topic); ok {
+		if q := m.liveQueue(id); q != nil && q.tenant == t {
+			return q.view(), true
+		}
 	}
 	return Queue{}, false
 }

@@ -33,6 +33,9 @@ type queue struct {
 
 	first, last handle
 	parts       uint64
+	width       uint32 // one more than the highest decimal name a partition ever had
+	hidden      uint64 // partitions without a decimal name
+	kafka       bool   // a record batch was stored: offsets of decimal names count on for ever
 
 	journal *slab.Ring[event]
 	read    uint64 // highest scan any group ever had
@@ -44,6 +47,8 @@ type queue struct {
 	order  []*group // ascending by id
 	dirt   dirt
 	loaded ringBounds // while loading
+	// uncounted: loaded from a row that does not tell width and hidden.
+	uncounted bool
 }
 
 // queueBy finds a live queue by name.

@@ -258,6 +258,9 @@ func (m *Machine) finishRows() error {
 			return fmt.Errorf("machine: partition %d points to a name or queue that is not there", p.id)
 		}
 		m.indexPart(h, p)
+		if q := m.queues[p.queue]; q.uncounted {
+			q.count(m.names.Get(p.name))
+		}
 	}
 	for h := m.sides.Next(0); h != 0; h = m.sides.Next(h) {
 		s := m.sides.Get(h)

@@ -39,6 +39,9 @@ func (t *txnRun) ack(c *format.Ack, res *format.AckResult) format.Code {
 func (t *txnRun) append(a *format.Append, res *format.AppendResult) format.Code {
 	m := t.m
 	res.Count = a.Count
+	if a.Frame == format.FrameKafka {
+		return format.CodeMalformed // they have transactions of their own
+	}
 	code, q, ph := m.checkAppend(a, t.parts)
 	if code != format.CodeOK || q == nil {
 		return code

@@ -1,0 +1,155 @@
+package engine
+
+import (
+	"context"
+
+	"queen/engine/batch"
+	"queen/engine/format"
+	"queen/engine/logstore/rows"
+)
+
+// fetching is one Fetch under way.
+type fetching struct {
+	n      *Node
+	reader frameReader
+	left   int // bytes of the call
+	any    bool
+	part   partView
+	out    *Fetched
+	room   int // bytes of the partition
+}
+
+// Fetch implements Records.
+func (r recordsDoor) Fetch(ctx context.Context, c Caller, at []FetchAt, maxBytes int) ([]Fetched, error) {
+	if len(at) > maxRecordPositions {
+		return nil, errPositions()
+	}
+	if r.n.closing() {
+		return nil, errClosed()
+	}
+	if maxBytes <= 0 {
+		maxBytes = defaultReadBytes
+	}
+	out := make([]Fetched, len(at))
+	f := fetching{n: r.n, reader: frameReader{n: r.n}, left: maxBytes}
+	epoch := r.n.epochNow()
+	for i := range at {
+		if i%64 == 0 && ctx.Err() != nil {
+			return nil, errContext(ctx, OutcomeNone)
+		}
+		out[i].Epoch = epoch
+		f.out = &out[i]
+		f.one(c, &at[i])
+	}
+	return out, nil
+}
+
+// one answers one position.
+func (f *fetching) one(c Caller, at *FetchAt) {
+	out := f.out
+	if out.Err = checkNames(at.Queue, at.Partition, "partition"); out.Err != nil {
+		return
+	}
+	part, queueExists, ok := f.n.partByName(c.Tenant, at.Queue, at.Partition)
+	switch {
+	case !queueExists:
+		out.Err = errOfCode(format.CodeUnknownQueue)
+		return
+	case !ok:
+		out.Err = errOfCode(format.CodeUnknownPartition)
+		return
+	}
+	f.part = part
+	start, err := f.n.logStart(&part)
+	if err != nil {
+		out.Err = errRead(err)
+		return
+	}
+	out.Start, out.End, out.Stable = start, part.next, part.next
+	if at.Offset < start || at.Offset > part.next {
+		out.Err = errRange()
+		return
+	}
+	to := part.next
+	if at.Committed {
+		to = out.Stable
+	}
+	if f.room = at.MaxBytes; f.room <= 0 {
+		f.room = defaultReadBytes
+	}
+	if at.Offset >= to || f.any && f.left <= 0 {
+		return
+	}
+	if err := f.read(part.span(at.Offset, to)); err != nil && len(out.Frames) == 0 {
+		f.n.event("fetch", err)
+		out.Err = errRead(err)
+	}
+}
+
+// read collects frames until the bytes are used up. A frame that can not be read ends what is returned: a client that
+// was given what comes behind it would take it for all there is.
+func (f *fetching) read(s span) error {
+	const step = 64 // rows looked up at a time
+	for next := s.from; next < s.to; {
+		found, err := f.n.rows.AppendRange(f.reader.found[:0], s.pid, next, min(s.to, next+step), s.newest)
+		if err != nil {
+			return err
+		}
+		f.reader.found = found
+		for i := range found {
+			row := &found[i]
+			if next = max(next, row.End()); s.gone(row.W) {
+				continue
+			}
+			if f.full(int(row.Len)) {
+				return nil
+			}
+			if err := f.frame(row, &s); err != nil {
+				return err
+			}
+		}
+		if len(found) == 0 {
+			next = min(s.to, next+step)
+		}
+	}
+	return nil
+}
+
+// full says that a frame of that size does not fit any more; the first of a call always does.
+func (f *fetching) full(size int) bool { return f.any && (size > f.left || size > f.room) }
+
+// frame adds one stored frame.
+func (f *fetching) frame(row *rows.Row, s *span) error {
+	raw, index, err := f.reader.frame(row)
+	if err != nil {
+		return err
+	}
+	out := Frame{Base: row.Base, Epoch: f.n.epochOf(index), CreatedAt: row.W}
+	size := int(row.Len)
+	if row.Flags&rows.Kafka != 0 {
+		_, body, err := f.n.openStored(raw, row.Partition, new([]byte))
+		if err != nil || body == nil {
+			return err
+		}
+		batch.Patch(body, int64(row.Base), int32(out.Epoch))
+		out.Batch = body
+	} else {
+		err := f.reader.walkFrame(raw, index, row, s.from, s.to, func(rec *Record) bool {
+			out.Messages = append(out.Messages, *rec)
+			return true
+		})
+		if err != nil {
+			return err
+		}
+		if len(out.Messages) == 0 {
+			return nil // all of it lies before the offset
+		}
+		out.Base = out.Messages[0].Offset
+	}
+	f.any, f.left, f.room = true, f.left-size, f.room-size
+	f.out.Frames = append(f.out.Frames, out)
+	return nil
+}
+
+// epochOf is the epoch of an entry.
+func (n *Node) epochOf(format.Index) format.Term { return n.epochNow() }

@@ -1,0 +1,32 @@
+package engine
+
+import (
+	"queen/engine/batch"
+	"queen/engine/format"
+	"queen/engine/logstore/rows"
+)
+
+// batchLimits bound what is decompressed of a stored batch: more than any producer is let store.
+var batchLimits = batch.Limits{Bytes: format.MaxFrameRaw, Records: format.MaxOrdinals}
+
+// walkBatch walks the records of a record batch as native readers see them: in their JSON form (S-x-2), created when
+// they were appended, named by their place. first is the place of the first record.
+func (f *frameReader) walkBatch(body []byte, first format.Place, r *rows.Row, from, to format.Offset, fn func(rec *Record) bool) error {
+	var room []byte // of payloads; what was handed out is not written again
+	return batch.Records(body, batchLimits, func(b *batch.Record) bool {
+		offset := r.Base + format.Offset(b.OffsetDelta)
+		if offset < from {
+			return true
+		}
+		if offset >= to {
+			return false
+		}
+		start := len(room)
+		room = batch.AppendEnvelope(room, b)
+		place := first
+		place.Ordinal += format.Ordinal(b.OffsetDelta)
+		id := f.n.identity.messageID(r.W, place)
+		f.rec = Record{ID: id, TransactionID: id.String(), Offset: offset, CreatedAt: r.W, Payload: room[start:len(room):len(room)]}
+		return fn(&f.rec)
+	})
+}
