@@ -17,7 +17,7 @@ func (c *Config) Authenticates() bool { return c.JWTEnabled || c.AuthKeys != "" 
 type listener struct{ name, addr string }
 
 // listeners has a row for every frontend that listens: one switch, --insecure, is for all of them.
-func (c *Config) listeners() []listener { return []listener{{"http", c.HTTP}} }
+func (c *Config) listeners() []listener { return []listener{{"http", c.HTTP}, {"mcp", c.MCP}} }
 
 // validateAccess finds what would let strangers in, and what would keep everybody out.
 func (c *Config) validateAccess() (errs []error) {

@@ -22,6 +22,10 @@ type Config struct {
 	HTTPMaxBody int64
 	// HTTPMaxConns caps open HTTP connections; 0 derives it from the descriptor limit.
 	HTTPMaxConns int
+	// MCP is the address of the MCP server; the others under mcp say what it offers, see frontendmcp.Options.
+	MCP, MCPMode, MCPPublicURL                  string
+	MCPToolsets, MCPTools, MCPHosts, MCPOrigins []string
+	MCPRequireHuman                             bool
 	// TenancyHeader lets the x-queen-tenant header narrow a caller to one tenant; TrustedProxies are believed without
 	// authentication.
 	TenancyHeader  bool
@@ -76,7 +80,7 @@ type Config struct {
 var KnownFrontends = []string{"http", "kafka", "mcp"}
 
 // BuiltFrontends are those of KnownFrontends that this build can run.
-var BuiltFrontends = []string{"http"}
+var BuiltFrontends = []string{"http", "mcp"}
 
 // Validate joins the problems that no single setting shows.
 func (c *Config) Validate() error {
@@ -95,6 +99,7 @@ func (c *Config) Validate() error {
 			errs = append(errs, fmt.Errorf("frontends: the %s frontend is not built yet", f))
 		}
 	}
+	errs = append(errs, c.validateMCP()...)
 	errs = append(errs, c.validateAccess()...)
 	if c.DiskLow > c.DiskHigh {
 		errs = append(errs, fmt.Errorf("disk.low: %d is above disk.high, %d", c.DiskLow, c.DiskHigh))

@@ -55,6 +55,9 @@ func greet(s cli.Streams, n *node) {
 	}
 	fmt.Fprintf(s.Out, `Queen %s is ready at %s, data in %s
 `, version, url, n.config.Data)
+	if n.ready.MCP != "" {
+		fmt.Fprintf(s.Out, "Coding agents: claude mcp add --transport http queen %s\n", mcpURL(n))
+	}
 	for _, f := range config.KnownFrontends {
 		if !slices.Contains(config.BuiltFrontends, f) {
 			fmt.Fprintf(s.Out, "The %s frontend is not built yet.\n", f)
@@ -75,4 +78,12 @@ Acknowledge it with the partitionId, transactionId and leaseId of that answer:
 
 README.md goes on from here. Ctrl-C drains and stops the node; the data stays.
 `, url)
+}
+
+// mcpURL is where MCP clients connect.
+func mcpURL(n *node) string {
+	if n.certs != nil {
+		return "https://" + n.ready.MCP + "/mcp"
+	}
+	return "http://" + n.ready.MCP + "/mcp"
 }

@@ -14,7 +14,6 @@ import (
 	"queen/engine/invariants"
 	"queen/engine/vfs"
 	frontendhttp "queen/frontend-http"
-	"queen/frontend-http/wire"
 	"queen/tools/certs"
 	"queen/tools/cli"
 	"queen/tools/config"
@@ -26,6 +25,8 @@ type node struct {
 	log    *slog.Logger
 	engine *engine.Node
 	http   *frontendhttp.Frontend
+	// frontends are those that run, in the order in which they were bound.
+	frontends []*frontend
 	// auth judges callers; nil when nobody is asked.
 	auth *auth.Chain
 	// certs is the certificate of every listener; nil when they speak in the clear.
@@ -34,7 +35,7 @@ type node struct {
 	plans *plans
 	ready readyFile
 	// served gets the end of each frontend's Serve.
-	served chan error
+	served chan ended
 }
 
 // startNode binds the listeners, opens the data directory and hands the engine to the frontends. Health is answered
@@ -46,7 +47,7 @@ func startNode(c *config.Config, log *slog.Logger) (*node, error) {
 	if err := clearReady(c.ReadyFile); err != nil {
 		return nil, err
 	}
-	n := &node{config: c, log: log, ready: readyFile{PID: os.Getpid()}, served: make(chan error, 1)}
+	n := &node{config: c, log: log, ready: readyFile{PID: os.Getpid()}, served: make(chan ended, len(config.KnownFrontends))}
 	ticks := clock.Real()
 	var err error
 	if n.auth, err = openAuth(c, log); err != nil {
@@ -61,34 +62,15 @@ func startNode(c *config.Config, log *slog.Logger) (*node, error) {
 	if n.plans, err = openPlans(c, log); err != nil {
 		return nil, err
 	}
-	listener, err := wire.Listen(wire.Options{Addr: c.HTTP, MaxConns: c.HTTPMaxConns, Logger: log})
-	if err != nil {
-		return nil, bindError("http", c.HTTP, err)
-	}
-	o := frontendhttp.Options{
-		Listener: listener, Server: wire.ServerOptions{BodyLimit: int(c.HTTPMaxBody)}, Clock: ticks, Logger: log,
-		Version: version, Commit: thisBuild().Commit, LabeledQueues: c.MetricsMaxQueues,
-		SkipPaths: c.JWTSkipPaths, Tenancy: c.TenancyHeader, TrustedProxies: c.TrustedProxies, Quotas: n.plans.quotas,
-		ManyTenants: c.TenancyHeader || c.JWTTenantClaim != "" || c.AuthKeys != "",
-		Starting:    func() (string, float64) { return "opening the data directory", 0 },
-	}
-	if n.auth != nil {
-		o.Auth = n.auth
-	}
-	if n.certs != nil {
-		o.Server.TLS = n.certs.Config("http/1.1")
-	}
-	if n.http, err = frontendhttp.New(o); err != nil {
-		listener.Drain(context.Background())
+	if err := n.bind(ticks); err != nil {
+		_ = n.stop(context.Background())
 		return nil, err
 	}
-	n.ready.HTTP = listener.Addr().String()
-	go func() { n.served <- n.http.Serve() }()
 	if n.engine, err = engine.OpenLocal(engineConfig(c, ticks, log, n.keys)); err != nil {
 		_ = n.stop(context.Background())
 		return nil, err
 	}
-	n.http.Attach(engine.Limit(n.engine, n.plans.quotas))
+	n.attach(engine.Limit(n.engine, n.plans.quotas))
 	if err := writeReady(c.ReadyFile, n.ready); err != nil {
 		_ = n.stop(context.Background())
 		return nil, err
@@ -117,14 +99,7 @@ func fatal(log *slog.Logger) func(error) {
 // stop drains: no new connection, running requests end or are cut when ctx ends, and the engine closes last.
 func (n *node) stop(ctx context.Context) error {
 	var errs []error
-	if forced, err := n.http.Shutdown(ctx); err != nil {
-		errs = append(errs, err)
-	} else if forced > 0 {
-		n.log.Warn("connections were closed by force", "connections", forced)
-	}
-	if err := <-n.served; err != nil {
-		errs = append(errs, err)
-	}
+	errs = append(errs, n.stopFrontends(ctx)...)
 	if n.engine != nil {
 		if err := n.engine.Close(ctx); err != nil {
 			errs = append(errs, err)

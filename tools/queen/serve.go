@@ -60,7 +60,9 @@ func serve(s cli.Streams, r *config.Resolved, greet func(*node)) error {
 		return err
 	}
 	// Whoever waits for this line waits at every log level.
-	newLogger(s, c, slog.LevelInfo).Info("ready", "frontend", "http", "addr", n.ready.HTTP)
+	for _, f := range n.frontends {
+		newLogger(s, c, slog.LevelInfo).Info("ready", "frontend", f.name, "addr", f.addr)
+	}
 	if greet != nil {
 		greet(n)
 	}
@@ -76,9 +78,9 @@ func (n *node) await(signals, reloads <-chan os.Signal) error {
 		case sig := <-signals:
 			n.log.Info("stopping", "signal", sig.String())
 			return nil
-		case ended := <-n.served:
-			n.served <- nil // stop waits for it
-			return fmt.Errorf("http: the frontend ended: %w", ended)
+		case end := <-n.served:
+			n.served <- ended{end.name, nil} // stop waits for it
+			return fmt.Errorf("%s: the frontend ended: %w", end.name, end.err)
 		}
 	}
 }

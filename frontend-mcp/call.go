@@ -1,0 +1,77 @@
+package frontendmcp
+
+import (
+	"context"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"queen/engine"
+	"queen/engine/format"
+)
+
+// callTime bounds one call: no tool may hold a connection for longer.
+const callTime = 30 * time.Second
+
+// call is one call of a tool.
+type call struct {
+	f      *Frontend
+	ctx    context.Context
+	cancel context.CancelFunc
+	tool   *tool
+	req    *mcp.CallToolRequest
+	id     *Identity
+	caller engine.Caller
+	engine engine.Engine
+	// room is what is left of the answer's size; see page.
+	room int
+}
+
+// begin admits a call; the error is a *toolError.
+func (f *Frontend) begin(ctx context.Context, t *tool, req *mcp.CallToolRequest) (*call, error) {
+	id := identityOf(ctx)
+	e := f.attached()
+	if e == nil {
+		return nil, &toolError{Code: "starting", Message: "the node is still starting", Retryable: true, RetryAfterMs: 1000}
+	}
+	if err := f.rates.enter(id, f.opts.Clock.Mono()); err != nil {
+		return nil, err
+	}
+	c := &call{f: f, tool: t, req: req, id: id, caller: id.caller(), engine: e, room: defaultRoom}
+	c.ctx, c.cancel = context.WithTimeout(ctx, callTime)
+	return c, nil
+}
+
+func (c *call) end() {
+	c.cancel()
+	c.f.rates.leave(c.id)
+}
+
+// meta starts an answer.
+func (c *call) meta() Meta { return Meta{AsOf: timeText(c.f.now()), Node: c.f.opts.Node} }
+
+// timeText is RFC 3339 in UTC with microseconds; "" for no time.
+func timeText(w format.Wall) string {
+	if w == 0 {
+		return ""
+	}
+	return time.UnixMicro(int64(w)).UTC().Format("2006-01-02T15:04:05.000000Z")
+}
+
+// maybeTime is timeText for a field that is null when there is no time.
+func maybeTime(w format.Wall) *string {
+	if w == 0 {
+		return nil
+	}
+	s := timeText(w)
+	return &s
+}
+
+// ageSeconds is how long ago a time was; null when there is none.
+func (c *call) ageSeconds(w format.Wall) *float64 {
+	if w == 0 {
+		return nil
+	}
+	age := float64(max(c.f.now()-w, 0)) / 1e6
+	return &age
+}

@@ -1,0 +1,208 @@
+package frontendmcp
+
+import (
+	"cmp"
+	"slices"
+
+	"queen/engine"
+	"queen/engine/format"
+)
+
+type groupRow struct {
+	Queue             string   `json:"queue"`
+	Group             string   `json:"group"`
+	State             string   `json:"state" jsonschema:"active (holds leases), idle (nothing to do), stalled (lag, no lease), never_started (took nothing yet)"`
+	Start             string   `json:"start" jsonschema:"where it began: new, all or a time"`
+	Conflates         bool     `json:"conflates,omitempty"`
+	Lag               uint64   `json:"lag_sum"`
+	PartitionsWithLag uint64   `json:"partitions_with_lag"`
+	OldestAgeS        *float64 `json:"oldest_unacked_age_s"`
+	Leased            uint64   `json:"leases"`
+	Cursors           uint64   `json:"cursors"`
+	RegisteredAt      *string  `json:"registered_at"`
+	CountedAt         *string  `json:"counted_at"`
+}
+
+func (c *call) groupRowOf(g *engine.GroupInfo) groupRow {
+	r := groupRow{Queue: g.Queue, Group: g.Name, Start: startText(g.Start), Conflates: g.Conflate, Lag: g.Lag,
+		PartitionsWithLag: g.PartitionsWithLag, OldestAgeS: c.ageSeconds(g.OldestLagAt), Leased: g.Leases, Cursors: g.Cursors,
+		RegisteredAt: maybeTime(g.RegisteredAt), CountedAt: maybeTime(g.SweptAt)}
+	switch {
+	case g.Leases > 0:
+		r.State = "active"
+	case !g.Consumed:
+		r.State = "never_started"
+	case g.Lag > 0:
+		r.State = "stalled"
+	default:
+		r.State = "idle"
+	}
+	return r
+}
+
+func startText(s engine.Start) string {
+	switch s.Kind {
+	case format.StartAll:
+		return "all"
+	case format.StartFrom:
+		return timeText(s.From)
+	}
+	return "new"
+}
+
+func groupTools() []*tool {
+	return []*tool{
+		row(tool{name: "group_list", title: "List consumer groups", toolset: "groups",
+			text: "Consumer groups with state, lag, leases and the age of what they have not acknowledged."}, groupListing),
+		row(tool{name: "group_describe", title: "Describe a consumer group", toolset: "groups",
+			text: "One consumer group on one queue: state, lag, live leases, partitions it is behind on."}, groupDescribe),
+		row(tool{name: "lag_top", title: "Who is stuck", toolset: "groups",
+			text: "Partitions that consumer groups are furthest behind on, each with the reason."}, lagTop),
+	}
+}
+
+// groups are the consumer groups of a queue and of a name, each "" for all.
+func (c *call) groups(queue, group string) ([]engine.GroupInfo, error) {
+	all, err := c.engine.Catalog().Groups(c.ctx, c.caller)
+	return slices.DeleteFunc(all, func(g engine.GroupInfo) bool {
+		return queue != "" && g.Queue != queue || group != "" && g.Name != group
+	}), err
+}
+
+type groupListArgs struct {
+	Queue string `json:"queue,omitempty"`
+	Listing
+}
+
+type groupList struct {
+	Meta
+	Groups []groupRow `json:"groups"`
+}
+
+func groupListing(c *call, in groupListArgs) (out groupList, err error) {
+	limit, err := c.bounds(in.Listing)
+	if err != nil {
+		return out, err
+	}
+	at, err := c.resume(in.Cursor, in.Queue)
+	if err != nil {
+		return out, err
+	}
+	if in.Queue != "" {
+		if _, err := c.engine.Catalog().Queue(c.ctx, c.caller, in.Queue); err != nil {
+			return out, err
+		}
+	}
+	all, err := c.groups(in.Queue, "")
+	if err != nil {
+		return out, err
+	}
+	rows := make([]groupRow, 0, len(all))
+	for i := range all {
+		rows = append(rows, c.groupRowOf(&all[i]))
+	}
+	out.Meta = c.meta()
+	out.Untrusted = true
+	out.Groups = pageOf(c, &out.Meta, rows, at, limit)
+	return out, nil
+}
+
+type groupArgs struct {
+	Queue string `json:"queue"`
+	Group string `json:"group" jsonschema:"__QUEUE_MODE__ is the readers without a group"`
+}
+
+type leaseInfo struct {
+	Partition string  `json:"partition"`
+	Worker    string  `json:"worker,omitempty"`
+	First     string  `json:"first"`
+	End       string  `json:"end"`
+	Attempt   uint32  `json:"attempt"`
+	ExpiresAt string  `json:"expires_at"`
+	ExpiresIn float64 `json:"expires_in_s"`
+}
+
+type groupDescription struct {
+	Meta
+	Group  groupRow    `json:"group"`
+	Leases []leaseInfo `json:"leases"`
+	Behind []lagRow    `json:"behind"`
+}
+
+func groupDescribe(c *call, in groupArgs) (out groupDescription, err error) {
+	groups, err := c.groups(in.Queue, in.Group)
+	if err != nil {
+		return out, err
+	}
+	if len(groups) == 0 {
+		return out, &engine.Error{Code: engine.CodeUnknownGroup}
+	}
+	out.Meta, out.Group, out.Leases, out.Behind = c.meta(), c.groupRowOf(&groups[0]), []leaseInfo{}, []lagRow{}
+	out.Untrusted = true
+	s, err := c.look(in.Queue, in.Group)
+	if err != nil {
+		return out, err
+	}
+	for _, l := range s.leases {
+		out.Leases = append(out.Leases, c.leaseInfoOf(&l))
+	}
+	out.Behind = s.rows
+	out.Leases, _ = fit(c, out.Leases[:min(len(out.Leases), 20)])
+	out.Behind, _ = fit(c, out.Behind[:min(len(out.Behind), 20)])
+	out.Truncated = len(out.Leases) < len(s.leases) || len(out.Behind) < len(s.rows)
+	return out, nil
+}
+
+func (c *call) leaseInfoOf(l *engine.LeaseRow) leaseInfo {
+	return leaseInfo{Partition: l.Partition, Worker: l.Worker, First: digits(uint64(l.First)), End: digits(uint64(l.End)),
+		Attempt: l.Attempt, ExpiresAt: timeText(l.Expires), ExpiresIn: float64(l.Expires-c.f.now()) / 1e6}
+}
+
+type lagRow struct {
+	Queue       string   `json:"queue"`
+	Group       string   `json:"group"`
+	Partition   string   `json:"partition"`
+	PartitionID string   `json:"partition_id"`
+	Lag         uint64   `json:"lag"`
+	Leased      uint64   `json:"leased"`
+	AgeS        *float64 `json:"age_s" jsonschema:"of the oldest message not acknowledged"`
+	Worker      string   `json:"worker,omitempty"`
+	Reason      string   `json:"reason,omitempty"`
+}
+
+func (c *call) lagRowOf(r *engine.LagRow, reason string) lagRow {
+	return lagRow{Queue: r.Queue, Group: r.Group, Partition: r.Partition, PartitionID: digits(uint64(r.PartitionID)), Lag: r.Lag,
+		Leased: r.Processing, AgeS: c.ageSeconds(r.OldestAt), Worker: r.Worker, Reason: reason}
+}
+
+type lagArgs struct {
+	Queue    string `json:"queue,omitempty"`
+	Group    string `json:"group,omitempty"`
+	K        int    `json:"k,omitempty" jsonschema:"rows at most, 1 to 50; default 10"`
+	MaxBytes int    `json:"max_bytes,omitempty"`
+}
+
+type lagList struct {
+	Meta
+	Rows []lagRow `json:"rows"`
+}
+
+func lagTop(c *call, in lagArgs) (out lagList, err error) {
+	k, err := oneOf("k", in.K, 10, 1, 50)
+	if err == nil {
+		err = c.setRoom(in.MaxBytes)
+	}
+	if err != nil {
+		return out, err
+	}
+	s, err := c.look(in.Queue, in.Group)
+	if err != nil {
+		return out, err
+	}
+	out.Meta = c.meta()
+	out.Untrusted = true
+	slices.SortStableFunc(s.rows, func(a, b lagRow) int { return cmp.Compare(b.Lag, a.Lag) })
+	out.Rows, _ = fit(c, s.rows[:min(k, len(s.rows))])
+	out.Truncated = len(out.Rows) < min(k, len(s.rows))
+	return out, nil
+}

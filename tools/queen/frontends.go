@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+
+	"queen/engine"
+	"queen/engine/clock"
+	frontendhttp "queen/frontend-http"
+	"queen/frontend-http/wire"
+	frontendmcp "queen/frontend-mcp"
+	"queen/tools/config"
+)
+
+// frontend is one that is bound.
+type frontend struct {
+	name, addr string
+	serve      func() error
+	attach     func(engine.Engine)
+	shutdown   func(context.Context) error
+}
+
+// ended is the end of a frontend's serve.
+type ended struct {
+	name string
+	err  error
+}
+
+// bind binds every frontend that is asked for and serves it. What answers calls is attached later.
+func (n *node) bind(ticks clock.Clock) error {
+	for _, b := range []struct {
+		name string
+		open func(*node, clock.Clock) (*frontend, error)
+	}{{"http", bindHTTP}, {"mcp", bindMCP}} {
+		if !slices.Contains(n.config.Frontends, b.name) {
+			continue
+		}
+		f, err := b.open(n, ticks)
+		if err != nil {
+			return err
+		}
+		n.frontends = append(n.frontends, f)
+		go func() { n.served <- ended{f.name, f.serve()} }()
+	}
+	return nil
+}
+
+// attach hands the engine to every frontend.
+func (n *node) attach(e engine.Engine) {
+	for _, f := range n.frontends {
+		f.attach(e)
+	}
+}
+
+// stopFrontends drains every frontend at the same time and waits for the end of each.
+func (n *node) stopFrontends(ctx context.Context) (errs []error) {
+	results := make(chan error, len(n.frontends))
+	for _, f := range n.frontends {
+		go func() { results <- f.shutdown(ctx) }()
+	}
+	for range n.frontends {
+		if err := <-results; err != nil {
+			errs = append(errs, err)
+		}
+		if end := <-n.served; end.err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", end.name, end.err))
+		}
+	}
+	return errs
+}
+
+func bindHTTP(n *node, ticks clock.Clock) (*frontend, error) {
+	c := n.config
+	listener, err := wire.Listen(wire.Options{Addr: c.HTTP, MaxConns: c.HTTPMaxConns, Logger: n.log})
+	if err != nil {
+		return nil, bindError("http", c.HTTP, err)
+	}
+	o := frontendhttp.Options{
+		Listener: listener, Server: wire.ServerOptions{BodyLimit: int(c.HTTPMaxBody)}, Clock: ticks, Logger: n.log,
+		Version: version, Commit: thisBuild().Commit, LabeledQueues: c.MetricsMaxQueues,
+		SkipPaths: c.JWTSkipPaths, Tenancy: c.TenancyHeader, TrustedProxies: c.TrustedProxies, Quotas: n.plans.quotas,
+		ManyTenants: c.TenancyHeader || c.JWTTenantClaim != "" || c.AuthKeys != "",
+		Starting:    func() (string, float64) { return "opening the data directory", 0 },
+	}
+	if n.auth != nil {
+		o.Auth = n.auth
+	}
+	if n.certs != nil {
+		o.Server.TLS = n.certs.Config("http/1.1")
+	}
+	if n.http, err = frontendhttp.New(o); err != nil {
+		listener.Drain(context.Background())
+		return nil, err
+	}
+	n.ready.HTTP = listener.Addr().String()
+	return &frontend{name: "http", addr: n.ready.HTTP, serve: n.http.Serve, attach: n.http.Attach, shutdown: func(ctx context.Context) error {
+		forced, err := n.http.Shutdown(ctx)
+		if err == nil && forced > 0 {
+			n.log.Warn("connections were closed by force", "connections", forced)
+		}
+		return err
+	}}, nil
+}
+
+func bindMCP(n *node, ticks clock.Clock) (*frontend, error) {
+	o := mcpOptions(n.config, ticks)
+	o.Logger, o.Quotas = n.log, n.plans.quotas
+	if n.auth != nil {
+		o.Auth = n.auth
+	}
+	if n.certs != nil {
+		o.TLS = n.certs.Config("h2", "http/1.1")
+	}
+	f, err := frontendmcp.New(o)
+	if err != nil {
+		return nil, err
+	}
+	listener, err := net.Listen("tcp", n.config.MCP)
+	if err != nil {
+		return nil, bindError("mcp", n.config.MCP, err)
+	}
+	n.ready.MCP = listener.Addr().String()
+	return &frontend{name: "mcp", addr: n.ready.MCP, serve: func() error { return f.Serve(listener) }, attach: f.Attach,
+		shutdown: f.Shutdown}, nil
+}
+
+// mcpOptions are what the settings say about the MCP server.
+func mcpOptions(c *config.Config, ticks clock.Clock) frontendmcp.Options {
+	return frontendmcp.Options{
+		Clock: ticks, Version: version, Tenancy: c.TenancyHeader, PublicURL: c.MCPPublicURL, Hosts: c.MCPHosts, Origins: c.MCPOrigins,
+		Mode: frontendmcp.Mode(c.MCPMode), Toolsets: c.MCPToolsets, Tools: c.MCPTools, RequireHuman: c.MCPRequireHuman,
+	}
+}
