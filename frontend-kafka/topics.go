@@ -52,7 +52,7 @@ func (f *Frontend) topic(ctx context.Context, who engine.Caller, name string) (*
 	if !legalTopic(name) {
 		return nil, kerr.UnknownTopicOrPartition
 	}
-	q, err := f.engine.Catalog().Queue(ctx, who, name)
+	q, err := f.engine.Catalog().FindQueue(ctx, who, name, 0)
 	if err != nil {
 		if errors.Is(err, &engine.Error{Code: engine.CodeUnknownQueue}) {
 			return nil, kerr.UnknownTopicOrPartition
@@ -64,17 +64,16 @@ func (f *Frontend) topic(ctx context.Context, who engine.Caller, name string) (*
 
 // topicByID finds a topic by its id; UNKNOWN_TOPIC_ID when there is none.
 func (f *Frontend) topicByID(ctx context.Context, who engine.Caller, id [16]byte) (*topic, error) {
-	var found *topic
-	err := f.eachTopic(ctx, who, func(t *topic) bool {
-		if t.id == id {
-			found = t
-		}
-		return found == nil
-	})
-	if err == nil && found == nil {
-		err = kerr.UnknownTopicID
+	q, err := f.engine.Catalog().FindQueue(ctx, who, "", queueID(id))
+	switch {
+	case errors.Is(err, &engine.Error{Code: engine.CodeUnknownQueue}):
+		return nil, kerr.UnknownTopicID
+	case err != nil:
+		return nil, err
+	case !legalTopic(q.Name) || topicID(&q) != id:
+		return nil, kerr.UnknownTopicID
 	}
-	return found, err
+	return f.seen(q), nil
 }
 
 // eachTopic calls fn with every topic by name until it returns false.
@@ -113,6 +112,11 @@ func topicID(q *engine.QueueInfo) (id [16]byte) {
 	binary.BigEndian.PutUint32(id[9:], uint32(q.ID>>24))
 	id[13], id[14], id[15] = byte(q.ID>>16), byte(q.ID>>8), byte(q.ID)
 	return id
+}
+
+// queueID is the queue that topicID made an id of.
+func queueID(id [16]byte) format.QueueID {
+	return format.QueueID(uint64(binary.BigEndian.Uint32(id[9:]))<<24 | uint64(id[13])<<16 | uint64(id[14])<<8 | uint64(id[15]))
 }
 
 // createTopic makes a topic with a declared width: one entry makes the queue and its width, so nobody ever sees another.
