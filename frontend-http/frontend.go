@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"queen/engine"
 	"queen/engine/auth"
 	"queen/engine/clock"
@@ -51,6 +53,8 @@ type Options struct {
 	// LabeledQueues caps the values of the queue label of metrics, and those of the group label; what is above it is
 	// counted under "_other". Default 200.
 	LabeledQueues int
+	// Collectors are metrics of the process that others count, rendered with this frontend's own. Default: none.
+	Collectors []prometheus.Collector
 	// Streams sets the limits of streams; see StreamOptions.
 	Streams StreamOptions
 }

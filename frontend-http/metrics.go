@@ -52,6 +52,7 @@ func newMetrics(f *Frontend, routes []*route) *metrics {
 		[]string{"op", "frontend", "outcome"})
 	m.registry.MustRegister(m.durations, m.operations, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.registry.MustRegister(f.opts.Collectors...)
 	m.engine = newEngineCollector(f)
 	return m
 }

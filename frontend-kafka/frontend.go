@@ -50,6 +50,8 @@ type Options struct {
 	Auth auth.Authenticator
 	// Quotas hold tenants to their plans; nil bounds nothing.
 	Quotas *auth.Quotas
+	// ScramRoles are what users of SCRAM may do; default auth.ReadWrite.
+	ScramRoles auth.Roles
 	// NodeID is this node's number; default 1. ClusterID is what clients are told; default "queen".
 	NodeID    int32
 	ClusterID string
@@ -91,6 +93,7 @@ func (o Options) withDefaults() Options {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	setDefault(&o.NodeID, 1)
+	setDefault(&o.ScramRoles, auth.ReadWrite)
 	setDefault(&o.ClusterID, "queen")
 	setDefault(&o.Version, "dev")
 	setDefault(&o.MaxPartitions, 1_000_000)

@@ -31,6 +31,9 @@ type Config struct {
 	TenancyHeader  bool
 	TrustedProxies []netip.Prefix
 
+	// Kafka are the settings of the Kafka frontend.
+	Kafka Kafka
+
 	// TLSCert, TLSKey and TLSClientCA are PEM files, or "": without a certificate listeners speak in the clear.
 	TLSCert, TLSKey, TLSClientCA string
 	// EncryptionKey is one key in hex, EncryptionKeyring a file of them; "" for both means that encrypted queues can be
@@ -80,7 +83,7 @@ type Config struct {
 var KnownFrontends = []string{"http", "kafka", "mcp"}
 
 // BuiltFrontends are those of KnownFrontends that this build can run.
-var BuiltFrontends = []string{"http", "mcp"}
+var BuiltFrontends = KnownFrontends
 
 // Validate joins the problems that no single setting shows.
 func (c *Config) Validate() error {
@@ -101,6 +104,7 @@ func (c *Config) Validate() error {
 	}
 	errs = append(errs, c.validateMCP()...)
 	errs = append(errs, c.validateAccess()...)
+	errs = append(errs, c.validateKafka()...)
 	if c.DiskLow > c.DiskHigh {
 		errs = append(errs, fmt.Errorf("disk.low: %d is above disk.high, %d", c.DiskLow, c.DiskHigh))
 	}

@@ -97,6 +97,15 @@ type converter func(before, value string) (string, error)
 
 func same(_, value string) (string, error) { return value, nil }
 
+// withKafka adds the Kafka frontend to those that run.
+func withKafka(before, value string) (string, error) {
+	on, err := boolKind.parse(value)
+	if err != nil || !on {
+		return before, err
+	}
+	return before + ",kafka", nil
+}
+
 // algorithm takes "auto" for all that the keys can verify.
 func algorithm(_, value string) (string, error) {
 	if value == "auto" {

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -92,8 +93,38 @@ func TestDefaults(t *testing.T) {
 		}
 		fields[to] = true
 	}
-	if n := reflect.TypeOf(r.Config).NumField(); len(fields) != n {
+	// Kafka is a struct of its own.
+	if n := reflect.TypeOf(r.Config).NumField() - 1 + reflect.TypeOf(r.Config.Kafka).NumField(); len(fields) != n {
 		t.Errorf("%d rows fill %d fields", len(fields), n)
+	}
+}
+
+// kafka are arguments that run the Kafka frontend.
+func kafka(args ...string) []string { return append([]string{"--frontends", "http,kafka"}, args...) }
+
+// TestKafkaListeners: what settings make of listeners.
+func TestKafkaListeners(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		want []KafkaListener
+	}{
+		{nil, []KafkaListener{{Name: "PLAINTEXT", Addr: "127.0.0.1:9092"}}},
+		{[]string{"--kafka", "0.0.0.0:9092", "--kafka-advertised", "k.example:19092", "--auth-keys", "k"},
+			[]KafkaListener{{Name: "SASL_PLAINTEXT", Addr: "0.0.0.0:9092", Advertised: "k.example:19092", SASL: true}}},
+		{[]string{"--tls-cert", "c", "--tls-key", "k"}, []KafkaListener{{Name: "SSL", Addr: "127.0.0.1:9092", TLS: true}}},
+		{[]string{"--kafka-sasl", "plain", "--kafka-tls-cert", "c", "--kafka-tls-key", "k"},
+			[]KafkaListener{{Name: "SASL_SSL", Addr: "127.0.0.1:9092", TLS: true, SASL: true}}},
+		{[]string{"--kafka-listeners", "PLAINTEXT://127.0.0.1:1,SASL_PLAINTEXT://:2", "--kafka-advertised", "SASL_PLAINTEXT://a:3"},
+			[]KafkaListener{{Name: "PLAINTEXT", Addr: "127.0.0.1:1"}, {Name: "SASL_PLAINTEXT", Addr: ":2", Advertised: "a:3", SASL: true}}},
+	} {
+		r, err := load(t, kafka(c.args...), nil, "")
+		if err != nil {
+			t.Errorf("%v: %v", c.args, err)
+			continue
+		}
+		if got, err := r.Config.KafkaListeners(); err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("%v: %+v, %v", c.args, got, err)
+		}
 	}
 }
 
@@ -137,13 +168,36 @@ func TestRefused(t *testing.T) {
 		{"two problems", []string{"--http", "x", "--disk-high", "x"}, nil, "", []string{"http (flag", "disk.high (flag"}},
 		{"gates crossed", []string{"--disk-high", "50", "--disk-low", "60"}, nil, "", []string{"disk.low: 60 is above"}},
 
-		{"frontend not built", []string{"--frontends", "http,kafka"}, nil, "",
-			[]string{"the kafka frontend is not built yet"}},
 		{"unknown frontend", []string{"--frontends", "http,ftp"}, nil, "", []string{`there is no frontend "ftp"`}},
 		{"frontend twice", []string{"--frontends", "http,http"}, nil, "", []string{"http is there twice"}},
 		{"no frontend", []string{"--frontends", ""}, nil, "", []string{"at least one"}},
-		{"setting not built", []string{"--kafka", "127.0.0.1:9999"}, nil, "",
-			[]string{"kafka (flag --kafka): the Kafka frontend is not built yet"}},
+		{"setting without its frontend", []string{"--kafka", "127.0.0.1:9999"}, nil, "",
+			[]string{"kafka (flag --kafka) does nothing without frontends"}},
+		{"upstream name without its frontend", nil, []string{"QUEEN_KAFKA_ADDR=127.0.0.1:9999"}, "",
+			[]string{"kafka (environment QUEEN_KAFKA_ADDR) does nothing without frontends"}},
+		{"unknown name of Kafka", nil, []string{"QUEEN_KAFKA_ADVERTISED_ADR=a:1"}, "",
+			[]string{"did you mean QUEEN_KAFKA_ADVERTISED_ADDR?"}},
+		{"Kafka everywhere, told nowhere", kafka("--insecure", "--kafka", "0.0.0.0:9092"), nil, "",
+			[]string{"kafka.advertised: 0.0.0.0:9092 is every address"}},
+		{"Kafka told a wildcard", kafka("--kafka-advertised", "[::]:9092"), nil, "", []string{"no client can connect to every address"}},
+		{"Kafka told no port", kafka("--kafka-advertised", "example.org"), nil, "", []string{"kafka.advertised", "want host:port"}},
+		{"Kafka told port 0", kafka("--kafka-advertised", "example.org:0"), nil, "", []string{"port 0"}},
+		{"Kafka told IPv6 without brackets", kafka("--kafka-advertised", "fd00::1:9092"), nil, "", []string{"in brackets"}},
+		{"Kafka told twice", kafka("--kafka-advertised", "a:1,b:2"), nil, "", []string{"more than one address"}},
+		{"Kafka reachable", kafka("--kafka", "10.0.0.7:9092"), nil, "", []string{"kafka: 10.0.0.7:9092 can be reached", "--insecure"}},
+		{"Kafka open beside tokens", kafka("--auth-keys", "k", "--kafka-listeners", "PLAINTEXT://127.0.0.1:1"), nil, "",
+			[]string{"asks nobody who calls", "SASL_PLAINTEXT"}},
+		{"Kafka listener of no protocol", kafka("--kafka-listeners", "PLAIN://:1"), nil, "", []string{"kafka.listeners", "want PLAINTEXT"}},
+		{"Kafka listener twice", kafka("--kafka-listeners", "PLAINTEXT://127.0.0.1:1,PLAINTEXT://127.0.0.1:2"), nil, "",
+			[]string{"PLAINTEXT is there twice"}},
+		{"Kafka listener without a certificate", kafka("--kafka-listeners", "SSL://127.0.0.1:1"), nil, "",
+			[]string{"SSL needs a certificate"}},
+		{"Kafka told for no listener", kafka("--kafka-listeners", "PLAINTEXT://127.0.0.1:1", "--kafka-advertised", "SSL://a:1"), nil, "",
+			[]string{"kafka.advertised", "one of kafka.listeners"}},
+		{"Kafka mechanism", kafka("--kafka-sasl", "gssapi"), nil, "", []string{`there is no mechanism "gssapi"`}},
+		{"Kafka width", kafka("--kafka-max-partitions", "8"), nil, "", []string{"kafka.default.partitions: 16 is above"}},
+		{"Kafka session", kafka("--kafka-group-session-max", "1s"), nil, "", []string{"kafka.group.session.min: 6s is above"}},
+		{"Kafka certificate without its key", kafka("--kafka-tls-cert", "c"), nil, "", []string{"does nothing without kafka.tls.key"}},
 		{"setting not built, file", nil, nil, "jwt:\n  secret: hunter2\n",
 			[]string{"jwt.secret (file ", "does nothing without jwt.enabled"}},
 		{"setting not built, environment", nil, []string{"QUEEN_PEERS=1=a:1"}, "",
@@ -232,8 +286,13 @@ func TestTaken(t *testing.T) {
 		{"Kubernetes service", nil, []string{"QUEEN_PORT=tcp://10.0.0.1:6632", "QUEEN_SERVICE_HOST=10.0.0.1",
 			"QUEEN_PORT_6632_TCP_ADDR=10.0.0.1", "QUEEN_HEADLESS_SERVICE_PORT_HTTP=1"}, "", "http", "127.0.0.1:6632", 0},
 		{"failpoint", nil, []string{"QUEEN_FAILPOINT=a:1:kill"}, "", "failpoint", "a:1:kill", 0},
-		{"missing part at its default", nil, []string{"QUEEN_KAFKA_EMBEDDED=false"}, "",
-			"http", "127.0.0.1:6632", 0},
+		{"Kafka off, as upstream says it", nil, []string{"QUEEN_KAFKA_EMBEDDED=false"}, "", "frontends", "http", 1},
+		{"Kafka on, as upstream says it", nil, []string{"QUEEN_KAFKA_EMBEDDED=true", "QUEEN_KAFKA_ADDR=127.0.0.1:1",
+			"QUEEN_KAFKA_ADVERTISED_ADDR=k.example:9", "QUEEN_KAFKA_GROUP_JOIN_DELAY_MS=0", "QUEEN_KAFKA_DEFAULT_PARTITIONS=4"}, "",
+			"frontends", "http,kafka", 4},
+		{"name of Kafka without meaning", nil, []string{"QUEEN_KAFKA_THREADS=4"}, "", "http", "127.0.0.1:6632", 1},
+		{"Kafka for tests", nil, []string{"QUEEN_FRONTENDS=http,kafka", "QUEEN_KAFKA_GROUP_JOIN_DELAY=0s"}, "",
+			"kafka.group.join.delay", "0s", 0},
 
 		{"reachable with tokens", []string{"--http", "0.0.0.0:1"}, []string{"JWT_ENABLED=true", "JWT_SECRET=s"}, "",
 			"http", "0.0.0.0:1", 2},

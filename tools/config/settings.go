@@ -41,15 +41,14 @@ const envPrefix = "QUEEN_"
 
 // The parts that are known but not built, as the refusal names them.
 const (
-	kafkaFrontend = "the Kafka frontend"
-	clustering    = "replication"
-	kvStore       = "the key-value store"
-	timers        = "timers"
-	traces        = "message traces"
+	clustering = "replication"
+	kvStore    = "the key-value store"
+	timers     = "timers"
+	traces     = "message traces"
 )
 
 // settings is the table. It is made of parts, so that each file holds what belongs together.
-var settings = slices.Concat(nodeSettings, mcpSettings, authSettings, unbuiltSettings)
+var settings = slices.Concat(nodeSettings, kafkaSettings, mcpSettings, authSettings, unbuiltSettings)
 
 // nodeSettings are in the order of the help and of "queen config print".
 var nodeSettings = []setting{
@@ -120,9 +119,6 @@ var nodeSettings = []setting{
 
 // unbuiltSettings are known and refused.
 var unbuiltSettings = []setting{
-	{key: "kafka", def: "127.0.0.1:9092", usage: "address of the Kafka protocol", feature: kafkaFrontend},
-	{key: "kafka.advertised", usage: "address that Kafka clients are told", feature: kafkaFrontend},
-	{key: "kafka.default.partitions", def: "16", usage: "width of topics that name none", feature: kafkaFrontend},
 	{key: "node.id", usage: "number of this node in its cluster", feature: clustering},
 	{key: "peer.addr", usage: "address for the other nodes", feature: clustering},
 	{key: "peers", usage: "all nodes of the cluster: 1=HOST:PORT,2=...", feature: clustering},

@@ -20,11 +20,38 @@ type foreignName struct {
 const (
 	otherWAL   = "the log of this node is organised otherwise"
 	otherLimit = "the limit is fixed here"
+	noStage    = "transactions are in the log and not staged in memory"
 	perCall    = "every call says it, and the default is fixed here"
 )
 
 // upstream is the table. It is a fact about Queen MQ, not a list of our settings.
-var upstream = []foreignName{
+var upstream = slices.Concat(upstreamKafka, upstreamNames)
+
+// upstreamKafka are those of its Kafka frontend; names that are ours as well need no row.
+var upstreamKafka = []foreignName{
+	{name: "QUEEN_KAFKA_EMBEDDED", key: "frontends", convert: withKafka},
+	{name: "QUEEN_KAFKA_ADDR", key: "kafka", convert: same},
+	{name: "QUEEN_KAFKA_ADVERTISED_ADDR", key: "kafka.advertised", convert: same},
+	{name: "QUEEN_KAFKA_GROUP_JOIN_DELAY_MS", key: "kafka.group.join.delay", convert: millis},
+	{name: "QUEEN_KAFKA_GROUP_MIN_SESSION_TIMEOUT_MS", key: "kafka.group.session.min", convert: millis},
+	{name: "QUEEN_KAFKA_GROUP_MAX_SESSION_TIMEOUT_MS", key: "kafka.group.session.max", convert: millis},
+	{name: "QUEEN_KAFKA_TXN_MAX_TIMEOUT_MS", key: "kafka.txn.timeout.max", convert: millis},
+	{name: "QUEEN_KAFKA_CLUSTER", key: "kafka.cluster.id", convert: same},
+	{name: "QUEEN_KAFKA_MAX_PRODUCER_STATES", note: "what is known of producers is in the log"},
+	{name: "QUEEN_KAFKA_TXN_MAX_BYTES", note: noStage},
+	{name: "QUEEN_KAFKA_TXN_MAX_RECORDS", note: noStage},
+	{name: "QUEEN_KAFKA_TXN_MAX_STAGED_BYTES", note: noStage},
+	{name: "QUEEN_KAFKA_TXN_MAX_OPEN", note: noStage},
+	{name: "QUEEN_KAFKA_NODE_ID", note: "brokers have the numbers of the nodes"},
+	{name: "QUEEN_KAFKA_CLUSTER_HEARTBEAT_MS", note: "nodes know of each other by replication"},
+	{name: "QUEEN_KAFKA_CLUSTER_TTL_MS", note: "nodes know of each other by replication"},
+	{name: "QUEEN_KAFKA_THREADS", note: "connections share the processors of the process"},
+	{name: "QUEEN_KAFKA_OFFSET_STORE", note: "positions of Kafka groups are those of native groups"},
+	{name: "QUEEN_KAFKA_FORWARD_SNI_HOST", note: "the tenant comes from the credential"},
+	{name: "QUEEN_KAFKA_SHUTDOWN_GRACE_MS", note: "drain.timeout is for all frontends"},
+}
+
+var upstreamNames = []foreignName{
 	{name: "QUEEN_BIND_ADDR", key: "http", convert: hostOf},
 	{name: "PORT", key: "http", convert: portOf},
 	{name: "QUEEN_MAX_BODY_BYTES", key: "http.max.body", convert: number("")},
@@ -55,7 +82,6 @@ var upstream = []foreignName{
 	{name: "JWT_ROLE_READ_ONLY", key: "jwt.role.read.only", convert: same},
 	{name: "JWT_ROLE_WRITE_ONLY", key: "jwt.role.write.only", convert: same},
 	{name: "JWT_SKIP_PATHS", key: "jwt.skip.paths", convert: same},
-	{name: "QUEEN_KAFKA_*", feature: kafkaFrontend},
 	{name: "QUEEN_KV_*", feature: kvStore},
 	{name: "QUEEN_TIMERS_*", feature: timers},
 	{name: "QUEEN_EPHEMERAL_MAX_BYTES", key: "ephemeral.bytes", convert: number("")},

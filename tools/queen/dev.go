@@ -55,6 +55,9 @@ func greet(s cli.Streams, n *node) {
 	}
 	fmt.Fprintf(s.Out, `Queen %s is ready at %s, data in %s
 `, version, url, n.config.Data)
+	if n.ready.Kafka != "" {
+		fmt.Fprintf(s.Out, "Kafka clients: kcat -b %s -L\n", n.ready.Kafka)
+	}
 	if n.ready.MCP != "" {
 		fmt.Fprintf(s.Out, "Coding agents: claude mcp add --transport http queen %s\n", mcpURL(n))
 	}

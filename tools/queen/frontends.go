@@ -28,12 +28,13 @@ type ended struct {
 	err  error
 }
 
-// bind binds every frontend that is asked for and serves it. What answers calls is attached later.
+// bind binds every frontend that is asked for and serves it. What answers calls is attached later. HTTP comes after Kafka
+// because it renders its counters.
 func (n *node) bind(ticks clock.Clock) error {
 	for _, b := range []struct {
 		name string
 		open func(*node, clock.Clock) (*frontend, error)
-	}{{"http", bindHTTP}, {"mcp", bindMCP}} {
+	}{{"kafka", bindKafka}, {"http", bindHTTP}, {"mcp", bindMCP}} {
 		if !slices.Contains(n.config.Frontends, b.name) {
 			continue
 		}
@@ -86,6 +87,9 @@ func bindHTTP(n *node, ticks clock.Clock) (*frontend, error) {
 	}
 	if n.auth != nil {
 		o.Auth = n.auth
+	}
+	if n.kafka != nil {
+		o.Collectors = n.kafka.Collectors()
 	}
 	if n.certs != nil {
 		o.Server.TLS = n.certs.Config("http/1.1")

@@ -14,6 +14,7 @@ import (
 	"queen/engine/invariants"
 	"queen/engine/vfs"
 	frontendhttp "queen/frontend-http"
+	frontendkafka "queen/frontend-kafka"
 	"queen/tools/certs"
 	"queen/tools/cli"
 	"queen/tools/config"
@@ -25,15 +26,18 @@ type node struct {
 	log    *slog.Logger
 	engine *engine.Node
 	http   *frontendhttp.Frontend
+	kafka  *frontendkafka.Frontend
 	// frontends are those that run, in the order in which they were bound.
 	frontends []*frontend
 	// auth judges callers; nil when nobody is asked.
 	auth *auth.Chain
 	// certs is the certificate of every listener; nil when they speak in the clear.
 	certs *certs.Store
-	keys  *keyring
-	plans *plans
-	ready readyFile
+	// kafkaCerts is that of Kafka's listeners where they have one of their own.
+	kafkaCerts *certs.Store
+	keys       *keyring
+	plans      *plans
+	ready      readyFile
 	// served gets the end of each frontend's Serve.
 	served chan ended
 }
@@ -54,6 +58,9 @@ func startNode(c *config.Config, log *slog.Logger) (*node, error) {
 		return nil, err
 	}
 	if n.certs, err = openCerts(c, log); err != nil {
+		return nil, err
+	}
+	if n.kafkaCerts, err = openKafkaCerts(c, log); err != nil {
 		return nil, err
 	}
 	if n.keys, err = openKeyring(c, log); err != nil {
@@ -127,6 +134,9 @@ func (n *node) reload() {
 	}
 	if n.certs != nil {
 		told(n.log, "tls.cert")(n.certs.Reload())
+	}
+	if n.kafkaCerts != nil {
+		told(n.log, "kafka.tls.cert")(n.kafkaCerts.Reload())
 	}
 }
 

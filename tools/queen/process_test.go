@@ -289,13 +289,14 @@ func TestStaleReadyFile(t *testing.T) {
 // TestDev: dev needs nothing, keeps its data under the user's cache and says what to try.
 func TestDev(t *testing.T) {
 	home := t.TempDir()
-	p := launch(t, []string{"XDG_CACHE_HOME=" + home}, "dev", "--http", "127.0.0.1:0", "--mcp", "127.0.0.1:0", "--segment-bytes", "4MiB")
+	p := launch(t, []string{"XDG_CACHE_HOME=" + home}, "dev", "--http", "127.0.0.1:0", "--kafka", "127.0.0.1:0", "--mcp", "127.0.0.1:0",
+		"--segment-bytes", "4MiB")
 	p.waitReady()
 	p.must(201, "POST", "/api/v1/push", items(0, 1), nil)
 	if code := p.stop(syscall.SIGINT); code != 0 {
 		t.Errorf("exit %d, want 0", code)
 	}
-	for _, want := range []string{"Queen " + version + " is ready at " + p.url, "The kafka frontend is not built yet.",
+	for _, want := range []string{"Queen " + version + " is ready at " + p.url, "Kafka clients: kcat -b 127.0.0.1:",
 		"claude mcp add --transport http queen http://127.0.0.1:", "curl -s " + p.url + "/api/v1/push"} {
 		if !strings.Contains(p.stdout.String(), want) {
 			t.Errorf("%q does not say %q", p.stdout.String(), want)
