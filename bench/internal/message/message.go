@@ -80,14 +80,19 @@ func AppendPayload(b []byte, size int, n uint32, at int64, mix uint64) []byte {
 	b = append(b, `,"t":`...)
 	b = strconv.AppendInt(b, at, 10)
 	b = append(b, `,"text":"`...)
-	for want := end - len(`"}`) - len(b); want > 0; {
+	return append(AppendText(b, end-len(`"}`)-len(b), mix), `"}`...)
+}
+
+// AppendText appends size bytes of text that hardly compresses; mix varies it.
+func AppendText(b []byte, size int, mix uint64) []byte {
+	for size > 0 {
 		from := int(mix * 0x9e3779b97f4a7c15 >> 44 % uint64(len(filling)))
-		piece := filling[from:min(len(filling), from+want)]
+		piece := filling[from:min(len(filling), from+size)]
 		b = append(b, piece...)
-		want -= len(piece)
+		size -= len(piece)
 		mix++
 	}
-	return append(b, `"}`...)
+	return b
 }
 
 // Stamp is what a payload says about itself.

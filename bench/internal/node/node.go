@@ -9,11 +9,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 	"time"
 
+	"queen/bench/internal/child"
 	"queen/bench/internal/procfs"
 )
 
@@ -42,6 +42,8 @@ type Options struct {
 	Data string
 	// HTTP is the address to bind; empty takes a free port of loopback.
 	HTTP string
+	// Kafka is the address to bind for Kafka clients; empty runs without that frontend.
+	Kafka string
 	// Args are further arguments of serve, Env further environment.
 	Args, Env []string
 	// Wait bounds the start; 0 means 2 minutes.
@@ -51,14 +53,14 @@ type Options struct {
 // Node is a running node.
 type Node struct {
 	Addr string
-	PID  procfs.Process
+	// Kafka is the address of the Kafka frontend, empty without it.
+	Kafka string
+	PID   procfs.Process
 	// Started is how long it took from the start of the process to the ready file.
 	Started time.Duration
 	Options Options
 
-	cmd   *exec.Cmd
-	ended chan struct{}
-	err   error // of the process; valid once ended is closed
+	process *child.Process
 }
 
 // Start runs the binary and returns when it is ready.
@@ -79,29 +81,31 @@ func Start(o Options) (*Node, error) {
 		o.Wait = 2 * time.Minute
 	}
 	args := append([]string{"serve", "--data", o.Data, "--http", o.HTTP, "--ready-file", ready}, o.Args...)
-	n := &Node{Options: o, cmd: exec.Command(o.Binary, args...), ended: make(chan struct{})}
-	n.cmd.Env = append(os.Environ(), o.Env...)
-	n.cmd.Stdout, n.cmd.Stderr = log, log
-	// The node goes when this process goes, whatever way that is.
-	n.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if o.Kafka != "" {
+		args = append(args, "--frontends", "http,kafka", "--kafka", o.Kafka)
+	}
+	cmd := exec.Command(o.Binary, args...)
+	cmd.Env = append(os.Environ(), o.Env...)
+	cmd.Stdout, cmd.Stderr = log, log
 	start := time.Now()
-	if err := n.start(); err != nil {
+	n := &Node{Options: o}
+	if n.process, err = child.Start(cmd); err != nil {
 		return nil, err
 	}
 	for {
 		if text, err := os.ReadFile(ready); err == nil {
 			n.Started = time.Since(start)
-			var r struct{ HTTP string }
-			if err := json.Unmarshal(text, &r); err != nil || r.HTTP == "" {
+			var r struct{ HTTP, Kafka string }
+			if err := json.Unmarshal(text, &r); err != nil || r.HTTP == "" || (r.Kafka == "") != (o.Kafka == "") {
 				n.Kill()
 				return nil, fmt.Errorf("node: the ready file says %q", text)
 			}
-			n.Addr, n.PID = r.HTTP, procfs.Process(n.cmd.Process.Pid)
+			n.Addr, n.Kafka, n.PID = r.HTTP, r.Kafka, n.process.PID
 			return n, nil
 		}
 		select {
-		case <-n.ended:
-			return nil, fmt.Errorf("node: ended before it was ready (%w):\n%s", n.err, n.LogTail())
+		case <-n.process.Ended():
+			return nil, fmt.Errorf("node: ended before it was ready (%w):\n%s", n.process.Err(), n.LogTail())
 		case <-time.After(time.Millisecond):
 		}
 		if time.Since(start) > o.Wait {
@@ -111,25 +115,6 @@ func Start(o Options) (*Node, error) {
 	}
 }
 
-// start runs the process from a thread that lives as long: Pdeathsig is about the thread that forked.
-func (n *Node) start() error {
-	started := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread()
-		err := n.cmd.Start()
-		started <- err
-		if err != nil {
-			return
-		}
-		n.err = n.cmd.Wait()
-		if n.err == nil {
-			n.err = errors.New("exit 0")
-		}
-		close(n.ended)
-	}()
-	return <-started
-}
-
 // LogTail is the end of what the node wrote.
 func (n *Node) LogTail() string {
 	text, _ := os.ReadFile(n.Options.Data + ".log")
@@ -137,36 +122,29 @@ func (n *Node) LogTail() string {
 }
 
 // Kill ends the process with SIGKILL and waits until it is gone.
-func (n *Node) Kill() {
-	n.Signal(syscall.SIGKILL)
-	<-n.ended
-}
+func (n *Node) Kill() { n.process.Kill() }
 
 // Signal sends a signal and does not wait.
-func (n *Node) Signal(s syscall.Signal) { _ = n.cmd.Process.Signal(s) }
+func (n *Node) Signal(s syscall.Signal) { n.process.Signal(s) }
 
 // Ended is closed when the process is gone.
-func (n *Node) Ended() <-chan struct{} { return n.ended }
+func (n *Node) Ended() <-chan struct{} { return n.process.Ended() }
 
 // Stop drains the node with SIGTERM; an exit code other than 0 is an error.
 func (n *Node) Stop() error {
-	n.Signal(syscall.SIGTERM)
-	select {
-	case <-n.ended:
-	case <-time.After(2 * time.Minute):
-		n.Kill()
+	if !n.process.Stop(2 * time.Minute) {
 		return fmt.Errorf("node: did not stop within two minutes:\n%s", n.LogTail())
 	}
-	if code := n.cmd.ProcessState.ExitCode(); code != 0 {
+	if code := n.process.ExitCode(); code != 0 {
 		return fmt.Errorf("node: exit code %d:\n%s", code, n.LogTail())
 	}
 	return nil
 }
 
-// Restart starts the node again on the same directory and address.
+// Restart starts the node again on the same directory and addresses.
 func (n *Node) Restart() (*Node, error) {
 	o := n.Options
-	o.HTTP = n.Addr
+	o.HTTP, o.Kafka = n.Addr, n.Kafka
 	return Start(o)
 }
 
