@@ -205,7 +205,8 @@ func (h *house) cleanup(s *sweptPartition, q *machine.Queue) {
 	age := n.cfg.PartitionCleanup
 	_, now := n.stamp.now()
 	empty := s.part.Empty || s.part.start == s.part.next
-	if age < 0 || !empty || s.part.DeadLetters || s.leased > 0 || now-s.part.lastW < format.Wall(age.Microseconds()) {
+	used := max(s.part.lastW, s.part.Created) // a position makes partitions that nobody wrote to
+	if age < 0 || !empty || s.part.DeadLetters || s.leased > 0 || now-used < format.Wall(age.Microseconds()) {
 		return
 	}
 	named, ok := n.partByID(q.Tenant, s.part.id)

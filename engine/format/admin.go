@@ -14,6 +14,9 @@ const (
 	AdminStream AdminKind = 5
 	// AdminRedrive is a job that moves dead letters, by its id, under SystemTenant.
 	AdminRedrive AdminKind = 6
+	// AdminGroup is what a coordinator keeps of a consumer group. Only a Group command writes it, and its bounds are
+	// those of groups.
+	AdminGroup AdminKind = 7
 )
 
 // SystemTenant owns the administrative rows that are no tenant's.

@@ -222,7 +222,7 @@ func (r *CommandReader) Purge(v *Purge) error {
 // one ordinal.
 func (k Kind) IsOpaque() bool {
 	switch k {
-	case KindProducer, KindEndTxn, KindGroup, KindTrace, KindReport:
+	case KindProducer, KindEndTxn, KindTrace, KindReport:
 		return true
 	}
 	return false

@@ -154,6 +154,8 @@ func addCommand(b *CommandBuf, k Kind, v any, entry []byte) {
 		b.AddPurge(v)
 	case *Admin:
 		b.AddAdmin(v)
+	case *Group:
+		b.AddGroup(v)
 	case *Txn:
 		b.AddTxn(v)
 	case *Once:

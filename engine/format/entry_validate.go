@@ -44,6 +44,7 @@ type validator struct {
 	release Release
 	trim    Trim
 	origin  Origin
+	group   Group
 }
 
 func (v *validator) decode(r *CommandReader) error {
@@ -118,6 +119,8 @@ func (v *validator) decodeAdmin(r *CommandReader) error {
 		return r.Purge(new(Purge))
 	case KindAdmin:
 		return r.Admin(new(Admin))
+	case KindGroup:
+		return r.Group(&v.group)
 	}
 	return r.Opaque(new(Opaque))
 }

@@ -312,12 +312,40 @@ func (g gen) adminCommand(b *CommandBuf, k Kind) any {
 		b.AddAdmin(v)
 		return v
 	}
+	if k == KindGroup {
+		v := g.groupCommand()
+		b.AddGroup(v)
+		return v
+	}
 	if k.IsOpaque() {
 		v := &Opaque{k, g.bytes(300)}
 		b.AddOpaque(v)
 		return v
 	}
 	return g.stateCommand(b, k)
+}
+
+func (g gen) groupCommand() *Group {
+	v := &Group{Tenant: g.tenant(), Op: GroupOp(1 + g.IntN(3)), Name: g.group(), Guarded: g.flip()}
+	if v.Guarded {
+		v.At = g.place()
+	}
+	switch v.Op {
+	case GroupSet:
+		v.Value = g.bytes(300)
+	case GroupCommit:
+		for range g.IntN(9) {
+			p := Position{Queue: []byte{byte(g.IntN(2))}, Partition: g.bytes(9), To: Offset(g.u64()), LeaderEpoch: NoLeaderEpoch}
+			if g.flip() {
+				p.LeaderEpoch = int32(g.u32() >> 1)
+			}
+			if g.flip() {
+				p.Metadata = append(g.bytes(30), 'm')
+			}
+			v.Positions = append(v.Positions, p)
+		}
+	}
+	return v
 }
 
 // decodeCurrent decodes the current command into a fresh value of its type; nil for a Tick.
@@ -345,6 +373,7 @@ func decodeCurrent(r *CommandReader) (any, error) {
 		KindMark:      func() (any, error) { v := new(Mark); return v, r.Mark(v) },
 		KindPurge:     func() (any, error) { v := new(Purge); return v, r.Purge(v) },
 		KindAdmin:     func() (any, error) { v := new(Admin); return v, r.Admin(v) },
+		KindGroup:     func() (any, error) { v := new(Group); return v, r.Group(v) },
 		KindTxn:       func() (any, error) { v := new(Txn); return v, r.Txn(v) },
 		KindOnce:      func() (any, error) { v := new(Once); return v, r.Once(v) },
 		KindKV:        func() (any, error) { v := new(KV); return v, r.KV(v) },

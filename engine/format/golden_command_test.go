@@ -69,6 +69,12 @@ func commandGoldens() []golden {
 	purge := &Purge{DefaultTenant, []byte("q"), []byte("g"), false}
 	admin := &Admin{goldenTenant, AdminEphemeral, []byte("n"), []byte("value"), false, true, Place{70_000, 5}}
 	adminDel := &Admin{DefaultTenant, AdminKey, []byte("n"), nil, true, false, Place{}}
+	groupSet := &Group{Tenant: goldenTenant, Op: GroupSet, Name: []byte("g"), Guarded: true, At: Place{70_000, 5}, Value: []byte("value")}
+	groupDel := &Group{Tenant: DefaultTenant, Op: GroupDelete, Name: []byte("g"), Guarded: true}
+	groupCommit := &Group{Tenant: DefaultTenant, Op: GroupCommit, Name: []byte("g"), Positions: []Position{
+		{[]byte("q"), []byte("0"), 300, 7, []byte("note")}, {[]byte("q"), []byte("1"), 5, NoLeaderEpoch, nil},
+		{[]byte("r"), []byte("1"), 6, 0, nil},
+	}}
 	opaque := &Opaque{KindTrace, []byte("later")}
 	return append([]golden{
 		commandGolden("genesis", func(b *CommandBuf) { b.AddGenesis(genesis) }, genesis,
@@ -103,6 +109,14 @@ func commandGoldens() []golden {
 			"1 flags: guarded\n1 row: ephemeral queue\n16 tenant\n2 name\n6 value\n3 at: index\n1 at: ordinal"),
 		commandGolden("admin_delete", func(b *CommandBuf) { b.AddAdmin(adminDel) }, adminDel,
 			"1 flags: default tenant, delete\n1 row: API key\n2 name"),
+		commandGolden("group_set", func(b *CommandBuf) { b.AddGroup(groupSet) }, groupSet,
+			"1 flags: guarded\n1 op: set\n16 tenant\n2 group\n3 at: index\n1 at: ordinal\n6 value"),
+		commandGolden("group_delete", func(b *CommandBuf) { b.AddGroup(groupDel) }, groupDel,
+			"1 flags: default tenant, guarded\n1 op: delete\n2 group\n1 at: index\n1 at: ordinal"),
+		commandGolden("group_commit", func(b *CommandBuf) { b.AddGroup(groupCommit) }, groupCommit,
+			"1 flags: default tenant\n1 op: commit\n2 group\n1 positions\n1 flags: leader epoch, metadata\n2 queue\n2 partition\n"+
+				"2 to\n1 leader epoch\n5 metadata\n1 flags: same queue\n2 partition\n1 to\n1 flags: leader epoch\n2 queue\n2 partition\n"+
+				"1 to\n1 leader epoch"),
 		commandGolden("opaque", func(b *CommandBuf) { b.AddOpaque(opaque) }, opaque, "5 body, not read by this version"),
 	}, append(longCommandGoldens(), stateGoldens()...)...)
 }

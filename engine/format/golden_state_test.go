@@ -107,7 +107,9 @@ func rowGoldens() []golden {
 			"3 zero\n8 version\n8 due\n8 place: index\n8 place: ordinal\n8 W\n2 partition\n3 transaction id\n10 recurrence\n-1 frame"),
 		row("once", once.Append(nil), once, func(b []byte) (any, error) { return ParseOnceRow(b) },
 			"3 zero\n16 digest\n8 index\n8 first ordinal\n8 W\n-1 verdicts"),
-		row("position", AppendPositionRow(nil, []byte("note")), []byte("note"),
+		row("position", (&PositionRow{Metadata: []byte("note")}).Append(nil), PositionRow{Metadata: []byte("note")},
 			func(b []byte) (any, error) { return ParsePositionRow(b) }, "-1 metadata"),
+		row("position_asked", (&PositionRow{[]byte("note"), 500, 20}).Append(nil), PositionRow{[]byte("note"), 500, 20},
+			func(b []byte) (any, error) { return ParsePositionRow(b) }, "8 asked\n8 at\n-1 metadata"),
 	}
 }

@@ -47,6 +47,7 @@ func hostileBodies(list []byte) map[string]hostile {
 		"ack runs":          command(KindAck, flagQueueMode, 65),
 		"release":           command(KindRelease, make([]byte, 16)...),
 		"trim":              command(KindTrim, 0, 6, 2),
+		"group positions":   command(KindGroup, flagDefaultTenant|flagQueueMode, byte(GroupCommit)),
 		"configure":         command(KindConfigure, flagDefaultTenant, 0, 0, 1),
 		"remembered parts":  plain(list, func(b []byte) { ParseParts(b, 0, new(Results)) }),
 		"entry outcome":     plain(append([]byte{0, 0}, list...), func(b []byte) { ParseEntryOutcome(b) }),

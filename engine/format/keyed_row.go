@@ -140,17 +140,40 @@ func ParseOnceRow(b []byte) (v OnceRow, err error) {
 	return v, d.close("idempotency row", 0)
 }
 
-// AppendPositionRow appends the keyed row of a position's metadata.
-func AppendPositionRow(dst, metadata []byte) []byte {
-	return append(append(dst, KeyedRowVersion), metadata...)
+// PositionRow is what was said with a committed position: its metadata, and what was asked for where the cursor does
+// not say it.
+type PositionRow struct {
+	Metadata []byte
+	// Asked is the offset that was to be committed, which lay outside of what the partition holds, and At where the
+	// cursor was put instead: Asked counts while the cursor is at At. Both zero when it lay inside.
+	Asked, At Offset
 }
 
-// ParsePositionRow parses what AppendPositionRow made; the metadata aliases b.
-func ParsePositionRow(b []byte) (metadata []byte, err error) {
+// positionRowAsked is the version of a position row that holds Asked and At.
+const positionRowAsked = 2
+
+// Append appends the encoded row to dst.
+func (v *PositionRow) Append(dst []byte) []byte {
+	if v.Asked == v.At {
+		return append(append(dst, KeyedRowVersion), v.Metadata...)
+	}
+	dst = putU64(putU64(append(dst, positionRowAsked), uint64(v.Asked)), uint64(v.At))
+	return append(dst, v.Metadata...)
+}
+
+// ParsePositionRow parses what Append made; the metadata aliases b.
+func ParsePositionRow(b []byte) (v PositionRow, err error) {
 	d := decoder{b: b}
-	d.rowVersion()
-	metadata = d.rest()
-	return metadata, d.close("position row", 0)
+	if len(b) > 0 && b[0] == positionRowAsked {
+		d.u8()
+		if v.Asked, v.At = Offset(d.u64()), Offset(d.u64()); v.Asked == v.At {
+			d.fail("a position that was asked for and is")
+		}
+	} else {
+		d.rowVersion()
+	}
+	v.Metadata = d.rest()
+	return v, d.close("position row", 0)
 }
 
 func (d *decoder) rowVersion() {

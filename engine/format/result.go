@@ -246,6 +246,7 @@ type Results struct {
 	Timers  []TimerResult
 	Txns    []TxnResult
 	Onces   []OnceResult
+	Groups  []GroupResult
 }
 
 // ConfigResult is the verdict about one Configure.
@@ -270,4 +271,5 @@ func (r *Results) Reset() {
 	r.Timers = r.Timers[:0]
 	r.Txns = r.Txns[:0]
 	r.Onces = r.Onces[:0]
+	r.Groups = r.Groups[:0]
 }

@@ -41,6 +41,33 @@ func lessAdmin(a, b *admin) bool {
 // adminUse counts a tenant's rows.
 type adminUse struct{ rows, bytes uint64 }
 
+// adminLot is what bounds are counted over: the rows of consumer groups of a tenant, or all its others.
+type adminLot struct {
+	tenant format.Tenant
+	groups bool
+}
+
+func (a *admin) lot() adminLot { return adminLot{a.tenant, a.kind == format.AdminGroup} }
+
+// adminBounds are those of a row, of a tenant's rows and of everybody's.
+type adminBounds struct {
+	name, value        int
+	rows, bytes, total uint64
+}
+
+func boundsOf(groups bool) adminBounds {
+	if groups {
+		return adminBounds{name: format.MaxGroupName, value: format.MaxGroupRow, rows: format.MaxGroupRows,
+			bytes: format.MaxGroupBytes, total: format.MaxGroupTotal}
+	}
+	return adminBounds{name: format.MaxAdminName, value: format.MaxAdminValue, rows: format.MaxAdminRows,
+		bytes: format.MaxAdminBytes, total: format.MaxAdminTotal}
+}
+
+// maxAdminNumber bounds the number of a row: the lowest free number is never above the number of rows, which the
+// totals bound.
+const maxAdminNumber = (format.MaxAdminTotal + format.MaxGroupTotal) / format.AdminRowBytes
+
 // admins are the administrative rows; everything but the rows themselves is derived from them.
 //
 // INVARIANT: a new row takes the lowest number that no row has, and keeps it while it is there; so the
@@ -48,22 +75,29 @@ type adminUse struct{ rows, bytes uint64 }
 type admins struct {
 	byID  map[uint32]*admin
 	tree  *btree.BTreeG[*admin]
-	use   map[format.Tenant]adminUse
+	use   map[adminLot]adminUse
 	free  *btree.BTreeG[uint32]
 	next  uint32
-	bytes uint64
-	gen   uint64
+	bytes [2]uint64 // of groups in the second
+	gen   uint64    // rises with every change but those of groups
 }
 
 func newAdmins() admins {
 	return admins{
 		byID: make(map[uint32]*admin), tree: btree.NewG(deadDegree, lessAdmin), next: 1,
-		use: make(map[format.Tenant]adminUse), free: btree.NewG(deadDegree, cmp.Less[uint32]),
+		use: make(map[adminLot]adminUse), free: btree.NewG(deadDegree, cmp.Less[uint32]),
 	}
 }
 
 // applyAdmin sets or deletes a row. Rows of the verdict counts what changed.
 func (m *Machine) applyAdmin(c *format.Admin, n *format.CountResult) format.Code {
+	if c.Row == format.AdminGroup {
+		return format.CodeMalformed // those have a command of their own
+	}
+	return m.setAdmin(c, n)
+}
+
+func (m *Machine) setAdmin(c *format.Admin, n *format.CountResult) format.Code {
 	old, found := m.admins.tree.Get(&admin{tenant: c.Tenant, kind: c.Row, name: string(c.Name)})
 	n.Existed = found
 	at := format.Place{}
@@ -101,13 +135,21 @@ func (m *Machine) soilAdmin(a *admin) { m.soil(&a.dirt, catKey{catAdmin, a.id}) 
 
 // fits judges the bounds with fresh in the place of old.
 func (s *admins) fits(fresh, old *admin) bool {
-	use, total := s.use[fresh.tenant], s.bytes
+	lot := fresh.lot()
+	use, total, most := s.use[lot], s.bytes[lot.number()], boundsOf(lot.groups)
 	if old != nil {
 		use.rows, use.bytes, total = use.rows-1, use.bytes-old.size(), total-old.size()
 	}
-	return len(fresh.name) <= format.MaxAdminName && len(fresh.value) <= format.MaxAdminValue &&
-		use.rows < format.MaxAdminRows && use.bytes+fresh.size() <= format.MaxAdminBytes &&
-		total+fresh.size() <= format.MaxAdminTotal
+	return len(fresh.name) <= most.name && len(fresh.value) <= most.value &&
+		use.rows < most.rows && use.bytes+fresh.size() <= most.bytes && total+fresh.size() <= most.total
+}
+
+// number is the place of the lot in sums over all tenants.
+func (l adminLot) number() int {
+	if l.groups {
+		return 1
+	}
+	return 0
 }
 
 func (s *admins) lowestFree() uint32 {
@@ -127,25 +169,35 @@ func (s *admins) put(a *admin) {
 	}
 	s.byID[a.id] = a
 	s.tree.ReplaceOrInsert(a)
-	use := s.use[a.tenant]
-	s.use[a.tenant] = adminUse{use.rows + 1, use.bytes + a.size()}
-	s.bytes += a.size()
-	s.gen++
+	lot := a.lot()
+	use := s.use[lot]
+	s.use[lot] = adminUse{use.rows + 1, use.bytes + a.size()}
+	s.bytes[lot.number()] += a.size()
+	s.changed(lot)
 }
 
 // drop takes a row out; its number is free from then on.
 func (s *admins) drop(a *admin) {
 	delete(s.byID, a.id)
 	s.tree.Delete(a)
-	use := s.use[a.tenant]
+	lot := a.lot()
+	use := s.use[lot]
 	if use = (adminUse{use.rows - 1, use.bytes - a.size()}); use.rows == 0 {
-		delete(s.use, a.tenant)
+		delete(s.use, lot)
 	} else {
-		s.use[a.tenant] = use
+		s.use[lot] = use
 	}
-	s.bytes -= a.size()
+	s.bytes[lot.number()] -= a.size()
 	s.free.ReplaceOrInsert(a.id)
-	s.gen++
+	s.changed(lot)
+}
+
+// changed tells whoever keeps something made of rows to look again. Coordinators write theirs often and look on their
+// own account.
+func (s *admins) changed(lot adminLot) {
+	if !lot.groups {
+		s.gen++
+	}
 }
 
 // seal writes the catalogue row and points the value into it.
@@ -169,7 +221,8 @@ func (r *reader) admin(a *admin) {
 	a.at = format.Place{Index: format.Index(r.u64()), Ordinal: format.Ordinal(r.u32())}
 	a.name = r.text()
 	a.value = []byte(r.text())
-	r.bad = r.bad || len(a.name) > format.MaxAdminName || len(a.value) > format.MaxAdminValue || a.kind == 0
+	most := boundsOf(a.kind == format.AdminGroup)
+	r.bad = r.bad || len(a.name) > most.name || len(a.value) > most.value || a.kind == 0
 }
 
 // loadAdmin puts a row of a checkpoint in place. One name under two numbers is damage.
@@ -179,8 +232,7 @@ func (m *Machine) loadAdmin(id uint32, r *reader) error {
 	if r.admin(a); r.bad || id == 0 {
 		return errRow
 	}
-	// The lowest free number is never above the number of rows, which MaxAdminTotal bounds.
-	if id > format.MaxAdminTotal/format.AdminRowBytes {
+	if id > maxAdminNumber {
 		return fmt.Errorf("machine: administrative row number %d", id)
 	}
 	// A row that was deleted and made again is told under its new number before its old one goes.

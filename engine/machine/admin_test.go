@@ -64,7 +64,7 @@ func (d *driver) sameAdmins() error {
 	}
 	found := 0
 	for _, tenant := range []format.Tenant{{}, format.DefaultTenant} {
-		for kind := format.AdminKind(1); kind <= 2; kind++ {
+		for _, kind := range []format.AdminKind{1, 2, format.AdminGroup} {
 			after := ""
 			for rows := d.m.AdminRows(tenant, kind, after, 2); len(rows) > 0; rows = d.m.AdminRows(tenant, kind, after, 2) {
 				for _, row := range rows {
@@ -87,7 +87,7 @@ func (d *driver) sameAdmins() error {
 
 // checkAdmins checks what is derived from the administrative rows.
 func checkAdmins(s *admins) error {
-	use, total, highest := map[format.Tenant]adminUse{}, uint64(0), uint32(0)
+	use, total, highest := map[adminLot]adminUse{}, [2]uint64{}, uint32(0)
 	for id, a := range s.byID {
 		if got, ok := s.tree.Get(a); !ok || got != a || a.id != id || s.free.Has(id) || id >= s.next {
 			return fmt.Errorf("administrative row %d is not found by name, or its number is free", id)
@@ -95,9 +95,9 @@ func checkAdmins(s *admins) error {
 		if !strings.HasSuffix(string(a.row), string(a.value)) || !strings.Contains(string(a.row), a.name) {
 			return fmt.Errorf("administrative row %d: the catalogue row is another's", id)
 		}
-		u := use[a.tenant]
-		use[a.tenant] = adminUse{u.rows + 1, u.bytes + a.size()}
-		total += a.size()
+		u := use[a.lot()]
+		use[a.lot()] = adminUse{u.rows + 1, u.bytes + a.size()}
+		total[a.lot().number()] += a.size()
 		highest = max(highest, id)
 	}
 	if len(s.byID) != s.tree.Len() || len(s.byID)+s.free.Len()+1 != int(s.next) || total != s.bytes || len(use) != len(s.use) {
@@ -106,7 +106,7 @@ func checkAdmins(s *admins) error {
 	}
 	for t, u := range use {
 		if s.use[t] != u {
-			return fmt.Errorf("tenant %s has %+v, counted %+v", t, u, s.use[t])
+			return fmt.Errorf("%v has %+v, counted %+v", t, u, s.use[t])
 		}
 	}
 	return nil
@@ -150,7 +150,7 @@ func TestAdminBounds(t *testing.T) {
 	fill(format.Tenant{3})
 	fill(format.Tenant{4})
 	require.Less(t, fill(format.Tenant{5}), 1021)
-	require.LessOrEqual(t, r.m.admins.bytes, uint64(format.MaxAdminTotal))
+	require.LessOrEqual(t, r.m.admins.bytes[0], uint64(format.MaxAdminTotal))
 	require.NoError(t, checkAdmins(&r.m.admins))
 }
 

@@ -35,6 +35,25 @@ func (m *Machine) cursorOf(ph handle, g *group) (h handle, live bool) {
 // unused says that the record only remembers where the registration starts.
 func (c *cursorRec) unused() bool { return c.flags&cursorUnused != 0 }
 
+// leaderEpoch is what was committed beside the position, NoLeaderEpoch when nothing was or the cursor moved since.
+func (c *cursorRec) leaderEpoch() int32 {
+	if c.unused() {
+		return format.NoLeaderEpoch
+	}
+	return int32(c.flags>>cursorStartShift) - 1
+}
+
+// setEpoch keeps a leader epoch beside the position of a cursor in use; one too large to be kept counts as none.
+func (c *cursorRec) setEpoch(epoch int32) {
+	if c.unused() {
+		return
+	}
+	c.flags &= 1<<cursorStartShift - 1
+	if epoch >= 0 && epoch < maxStartGen {
+		c.flags |= uint32(epoch+1) << cursorStartShift
+	}
+}
+
 func (m *Machine) cursorHash(ph handle, group uint32) uint64 {
 	var key [8]byte
 	binary.LittleEndian.PutUint32(key[:], uint32(ph))

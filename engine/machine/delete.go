@@ -50,12 +50,19 @@ func (m *Machine) deleteGroups(c *format.Delete, n *format.CountResult) format.C
 		m.deleteGroup(q, c, n)
 		return format.CodeOK
 	}
+	m.deleteEverywhere(c, n)
+	if !c.KeepRegistration {
+		m.dropGroupRow(c.Tenant, c.Name, n)
+	}
+	return format.CodeOK
+}
+
+func (m *Machine) deleteEverywhere(c *format.Delete, n *format.CountResult) {
 	for _, id := range m.queueIDs {
 		if q := m.queues[id]; !q.dead && q.tenant == c.Tenant {
 			m.deleteGroup(q, c, n)
 		}
 	}
-	return format.CodeOK
 }
 
 func (m *Machine) deleteGroup(q *queue, c *format.Delete, n *format.CountResult) {

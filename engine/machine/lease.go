@@ -190,6 +190,7 @@ func (m *Machine) moveHead(ch handle, next format.Offset) {
 		return
 	}
 	c.next = next
+	c.setEpoch(format.NoLeaderEpoch)
 	if c.lease != 0 {
 		m.leases.Touch(c.lease).attempts = 0
 	}

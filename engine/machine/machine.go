@@ -133,6 +133,7 @@ type scratch struct {
 	trial     trial
 	row       []byte // of a keyed row: family, key, value
 	admin     format.Admin
+	group     format.Group
 }
 
 // New returns the empty state of a raft group, before its Genesis.
@@ -271,6 +272,12 @@ func (m *Machine) command(r *format.CommandReader, out *format.Results) (res for
 			res.At = uint32(len(out.Configs))
 			out.Configs = append(out.Configs, format.ConfigResult{})
 			res.Code = m.applyConfigure(&s.configure, &out.Configs[res.At])
+		}
+	case format.KindGroup:
+		if err = r.Group(&s.group); err == nil {
+			res.At = uint32(len(out.Groups))
+			out.Groups = append(out.Groups, format.GroupResult{})
+			res.Code = m.applyGroup(&s.group, &out.Groups[res.At])
 		}
 	case format.KindKV, format.KindLock, format.KindTimer, format.KindFire:
 		err = m.keyedCommand(r, out, &res)

@@ -152,7 +152,7 @@ func (m *Machine) Counters() Counters {
 			m.names.Bytes() + m.nameIndex.Bytes() + m.idIndex.Bytes() + m.cursorIndex.Bytes() +
 			m.keys.Bytes() + m.keyIndex.Bytes() + m.keyDue.Bytes() + timerBytes*int64(m.timerDue.Len()) +
 			m.leaseIndex.Bytes() + m.receiptIndex.Bytes() + m.receipts.Bytes() + m.timers.Bytes() + m.holds.Bytes() + m.ids.Bytes() +
-			int64(m.admins.bytes),
+			int64(m.admins.bytes[0]+m.admins.bytes[1]),
 	}
 }
 

@@ -53,7 +53,8 @@ func TestRandom(t *testing.T) {
 		"ack unresolvable", "push stale-evidence", "push duplicate", "claim", "reveal ok", "detached", "filed", "snapshot",
 		"log start asked", "conflated", "admin ok", "admin gone", "ids forgotten", "txn ok", "txn precondition", "txn duplicate", "txn unknown-queue",
 		"txn lease-invalid", "txn stale-evidence", "once ok", "once repeated", "once mismatch", "once stale-evidence", "fire ok",
-		"fire gone", "fire stale-evidence", "lock ok", "lock stale-evidence", "timer ok", "timer gone", "position ok"} {
+		"fire gone", "fire stale-evidence", "lock ok", "lock stale-evidence", "timer ok", "timer gone", "position ok",
+		"group ok", "group gone", "group position refused"} {
 		if stats[k] == 0 {
 			t.Errorf("%s never happened", k)
 		}
@@ -268,10 +269,14 @@ func (d *driver) command() {
 		}
 	case n < 95:
 		d.retain()
-	case n < 97:
+	case n < 96:
 		d.trim()
 	case n < 99:
-		d.admin()
+		if d.chance(50) {
+			d.admin()
+		} else {
+			d.addGroup()
+		}
 	default:
 		d.buf.AddSweep(&format.Sweep{Limit: uint32(d.r.IntN(6))})
 		d.add("sweep", func(*format.Result, *format.Results) error { return nil })

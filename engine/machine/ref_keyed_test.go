@@ -272,8 +272,8 @@ func (r *refRow) same(m *Machine, key string, value []byte) error {
 			return fmt.Errorf("%+v, %d parts, %v", row, len(parts.Items), err)
 		}
 	case FamilyPosition:
-		if note, err := format.ParsePositionRow(value); err != nil || string(note) != r.text {
-			return fmt.Errorf("%q, %v", note, err)
+		if row, err := format.ParsePositionRow(value); err != nil || string(row.Metadata) != r.text {
+			return fmt.Errorf("%q, %v", row.Metadata, err)
 		}
 	}
 	return nil

@@ -57,7 +57,7 @@ type cursorRec struct {
 	part     handle
 	group    uint32 // ConsumerID
 	gen      uint32 // generation of the group; a record of an older one counts as missing
-	flags    uint32 // cursorQueued, cursorUnused, and above them the startGen that an unused one was found under
+	flags    uint32 // the bits below; above them the startGen that an unused one was found under, or 1 + leader epoch
 	lease    handle
 	fifoPrev handle
 	fifoSucc handle

@@ -227,7 +227,8 @@ func (r *rig) scriptKeyed(*datadriven.TestData) string {
 			}
 			fmt.Fprintf(&b, "once %d.%d parts=%d err=%v\n", row.Index, row.First, len(got.Items), err)
 		case FamilyPosition:
-			note, err := format.ParsePositionRow(value)
+			row, err := format.ParsePositionRow(value)
+			note := row.Metadata
 			fmt.Fprintf(&b, "position %q err=%v\n", note, err)
 		}
 	}

@@ -36,17 +36,23 @@ func (m *Machine) applySetOffset(c *format.SetOffset, n *format.CountResult) for
 	if ch == 0 {
 		return format.CodeLimit
 	}
+	m.putCursor(g, ch, to, format.NoLeaderEpoch, &format.PositionRow{Metadata: c.Metadata})
+	return format.CodeOK
+}
+
+// putCursor makes a cursor stand at to: its lease ends, and what was said with the old position is forgotten.
+func (m *Machine) putCursor(g *group, ch handle, to format.Offset, epoch int32, said *format.PositionRow) {
 	m.dequeue(g, ch)
 	m.freeLease(m.cursors.Get(ch).lease)
 	if to < m.cursors.Get(ch).next {
-		m.groupsChanged(q) // evidence that messages are completed no longer holds
+		m.groupsChanged(g.queue) // evidence that messages are completed no longer holds
 	}
 	cur := m.cursors.Touch(ch)
 	cur.next, cur.flags = to, cur.flags&(cursorQueued|cursorMetadata)
-	m.setMetadata(ch, c.Metadata)
-	m.judge(q, ph)
+	cur.setEpoch(epoch)
+	m.setPositionRow(ch, said)
+	m.judge(g.queue, m.cursors.Get(ch).part)
 	m.settle(g, ch)
-	return format.CodeOK
 }
 
 // positionRoom says that what a SetOffset makes new fits, n times over. It only reads.
@@ -90,10 +96,10 @@ func (m *Machine) forget(q *queue, g *group, ph handle) {
 	}
 }
 
-// setMetadata keeps what was said with a position, or drops what was said before.
-func (m *Machine) setMetadata(ch handle, metadata []byte) {
+// setPositionRow keeps what was said with a position, or drops what was said before.
+func (m *Machine) setPositionRow(ch handle, said *format.PositionRow) {
 	c := m.cursors.Get(ch)
-	if len(metadata) == 0 {
+	if len(said.Metadata) == 0 && said.Asked == said.At {
 		m.dropMetadata(ch)
 		return
 	}
@@ -101,7 +107,7 @@ func (m *Machine) setMetadata(ch handle, metadata []byte) {
 	if at.h == 0 && !m.keyRoom(1, 0) {
 		return
 	}
-	m.write(at, format.AppendPositionRow(m.scratch.row[:at.size], metadata), keyRec{})
+	m.write(at, said.Append(m.scratch.row[:at.size]), keyRec{})
 	m.cursors.Touch(ch).flags |= cursorMetadata
 }
 
