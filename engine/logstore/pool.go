@@ -149,6 +149,12 @@ func (p *pool) fill() {
 	for {
 		p.mu.Lock()
 		for len(p.mu.ready) >= p.mu.target && !p.mu.closed {
+			if p.mu.low { // fewer are wanted than when the pool got low
+				p.mu.Unlock()
+				p.note(nil)
+				p.mu.Lock()
+				continue
+			}
 			p.mu.wake.Wait()
 		}
 		closed := p.mu.closed
@@ -233,10 +239,8 @@ func (p *pool) give(name string) {
 func (p *pool) note(err error) {
 	p.mu.Lock()
 	p.mu.err = err
-	low := err != nil && len(p.mu.ready) <= p.reserve
-	if err == nil && p.mu.low {
-		low = len(p.mu.ready) <= p.reserve
-	}
+	// A node that writes little keeps fewer files than the reserve: it has what it wants.
+	low := (err != nil || p.mu.low) && len(p.mu.ready) <= p.reserve && len(p.mu.ready) < p.mu.target
 	changed := low != p.mu.low
 	p.mu.low = low
 	p.mu.Unlock()

@@ -58,92 +58,153 @@ func TestPoolFilesAreWholeAndSynced(t *testing.T) {
 // TestFullDisk fills the disk: appends go on from the pool and its reserve without meeting it, PoolLow
 // says so, an append that finds the pool empty waits and goes on when there is space again.
 func TestFullDisk(t *testing.T) {
-	mem := vfs.NewMem()
-	fake := clock.NewFake(0)
-	o := testOptions(mem)
-	o.SegmentBytes, o.PoolReady, o.PoolReserve, o.inline, o.Clock = 64<<10, 2, 2, false, fake
-	o.Fatal = func(err error) { t.Errorf("fatal: %v", err) }
-	var mu sync.Mutex
-	var events []bool
-	changed := sync.NewCond(&mu)
-	o.Events = &Events{PoolLow: func(low bool, err error) {
-		mu.Lock()
-		defer mu.Unlock()
-		if low && !errors.Is(err, vfs.ErrNoSpace) {
-			t.Errorf("low because of %v", err)
-		}
-		events = append(events, low)
-		changed.Broadcast()
-	}}
-	waitFor := func(n int) {
-		mu.Lock()
-		defer mu.Unlock()
-		for len(events) < n {
-			changed.Wait()
-		}
-	}
-	s := mustOpen(t, o)
-	defer s.Close()
+	d := newFullDisk(t)
+	s := d.store
 	s.FillPool()
-	s.pool.mu.Lock()
-	for len(s.pool.mu.ready) < s.pool.want {
-		s.pool.mu.wake.Wait()
-	}
-	s.pool.mu.Unlock()
-	free, err := mem.Free("/log")
-	if err != nil {
-		t.Fatal(err)
-	}
-	mem.SetCapacity(free.Total - free.Available)
-	index := format.Index(0)
-	roll := func() error {
-		for n := len(s.Segments()); len(s.Segments()) == n; {
-			index++
-			v := &Save{Group: 1, Replica: 1, Entries: []Entry{entry(index, 1, encoded(1, 6000, 1))}, Floor: index - 1}
-			if err := s.Append(v); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
+	s.pool.waitReady(s.pool.want)
+	d.fill()
 	stop := make(chan struct{})
 	var ticking sync.WaitGroup
-	ticking.Add(1)
-	go func() { // the pool tries again when its clock says so
-		defer ticking.Done()
+	ticking.Go(func() { // the pool tries again when its clock says so
 		for {
 			select {
 			case <-stop:
 				return
 			default:
-				fake.Advance(time.Second)
+				d.clock.Advance(time.Second)
 			}
 		}
-	}()
+	})
 	for range 4 { // the whole pool, reserve included
-		if err := roll(); err != nil {
-			t.Fatal(err)
-		}
+		d.roll(0)
 	}
-	waitFor(1)
+	d.told(1)
 	if !s.PoolLow() {
 		t.Fatal("not low")
 	}
-	done := make(chan error)
-	go func() { done <- roll() }()
+	var rolled sync.WaitGroup
+	rolled.Go(func() { d.roll(0) })
 	// The append waits for a segment. Reclaiming one gives it.
 	if err := s.Reclaim(s.Segments()[0].Segment); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
-	mem.SetCapacity(0)
-	waitFor(2)
+	rolled.Wait()
+	d.mem.SetCapacity(0)
+	d.told(2)
 	close(stop)
 	ticking.Wait()
 	if s.PoolLow() {
 		t.Fatal("still low")
+	}
+}
+
+// TestFullDiskOfASlowNode: a node that writes little keeps fewer files than the reserve. After a full disk it has what it
+// wants when it has those again, and when it comes to want no more than it has.
+func TestFullDiskOfASlowNode(t *testing.T) {
+	d := newFullDisk(t)
+	s := d.store
+	const slow = 2 * time.Minute // for each of the dozen extents of a segment
+	if !s.pool.waitReady(idleReady) {
+		t.Fatal("not one file at birth")
+	}
+	d.fill()
+	d.roll(slow)
+	d.told(1)
+	if !s.PoolLow() {
+		t.Fatal("not low without a file")
+	}
+	d.clock.WaitArmed(1)
+	d.mem.SetCapacity(0)
+	d.clock.Advance(poolRetryEvery)
+	d.told(2)
+	if s.PoolLow() {
+		t.Fatal("still low with the file it wants")
+	}
+	s.FillPool()
+	s.pool.waitReady(s.pool.want)
+	d.fill()
+	for s.pool.readyCount() > s.pool.reserve {
+		d.roll(0)
+	}
+	d.clock.WaitArmed(1)
+	d.clock.Advance(poolRetryEvery)
+	d.told(3)
+	d.clock.WaitArmed(1)
+	d.clock.Advance(2 * idleSegment)
+	for s.pool.readyCount() > idleReady {
+		d.roll(slow)
+	}
+	for s.PoolLow() { // until the pool has looked again
+		d.clock.Advance(poolRetryEvery)
+	}
+	d.told(4)
+	if n := s.pool.readyCount(); n != idleReady {
+		t.Fatalf("%d files, where one is wanted", n)
+	}
+}
+
+// fullDisk is a store on a disk that can be full, and what it told of its pool.
+type fullDisk struct {
+	t     *testing.T
+	mem   *vfs.Mem
+	clock *clock.Fake
+	store *Store
+	index format.Index
+
+	mu      sync.Mutex
+	changed *sync.Cond
+	events  int
+}
+
+func newFullDisk(t *testing.T) *fullDisk {
+	d := &fullDisk{t: t, mem: vfs.NewMem(), clock: clock.NewFake(0)}
+	d.changed = sync.NewCond(&d.mu)
+	o := testOptions(d.mem)
+	o.SegmentBytes, o.PoolReady, o.PoolReserve, o.inline, o.Clock = 64<<10, 2, 2, false, d.clock
+	o.Fatal = func(err error) { t.Errorf("fatal: %v", err) }
+	o.Events = &Events{PoolLow: func(low bool, err error) {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if low && !errors.Is(err, vfs.ErrNoSpace) {
+			t.Errorf("low because of %v", err)
+		}
+		d.events++
+		d.changed.Broadcast()
+	}}
+	d.store = mustOpen(t, o)
+	t.Cleanup(func() { _ = d.store.Close() }) // what is left of it is looked at by no test
+	return d
+}
+
+// fill leaves no space for one more byte.
+func (d *fullDisk) fill() {
+	d.t.Helper()
+	free, err := d.mem.Free("/log")
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.mem.SetCapacity(free.Total - free.Available)
+}
+
+// told waits until the pool told n times that it is low or no longer.
+func (d *fullDisk) told(n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for d.events < n {
+		d.changed.Wait()
+	}
+}
+
+// roll appends until there is one segment more, each time after a pause.
+func (d *fullDisk) roll(pause time.Duration) {
+	for n := len(d.store.Segments()); len(d.store.Segments()) == n; {
+		d.index++
+		d.clock.Advance(pause)
+		v := &Save{Group: 1, Replica: 1, Entries: []Entry{entry(d.index, 1, encoded(1, 2000, 1))}, Floor: d.index - 1}
+		if err := d.store.Append(v); err != nil {
+			d.t.Errorf("append: %v", err)
+			return
+		}
 	}
 }
 
