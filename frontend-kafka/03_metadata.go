@@ -28,8 +28,8 @@ const (
 func metadata(ctx context.Context, c *conn, r *request) (kmsg.Response, error) {
 	req := r.req.(*kmsg.MetadataRequest)
 	resp := req.ResponseKind().(*kmsg.MetadataResponse)
-	c.brokers(resp)
-	m := metadataCall{c: c, who: c.caller(), req: req, resp: resp, epoch: c.f.leaderEpoch(ctx)}
+	m := metadataCall{c: c, who: c.caller(), req: req, resp: resp, epoch: c.f.leaderEpoch(ctx), cluster: c.f.cluster(c.l)}
+	m.cluster.fill(resp, c.f.opts.ClusterID)
 	if req.Topics == nil || r.version == 0 && len(req.Topics) == 0 {
 		err := c.f.eachTopic(ctx, m.who, func(t *topic) bool {
 			m.add(t)
@@ -48,13 +48,15 @@ func metadata(ctx context.Context, c *conn, r *request) (kmsg.Response, error) {
 	return resp, nil
 }
 
-// brokers fills in this node.
-func (c *conn) brokers(resp *kmsg.MetadataResponse) {
-	b := kmsg.NewMetadataResponseBroker()
-	b.NodeID, b.Host, b.Port = c.f.opts.NodeID, c.l.host, c.l.port
-	resp.Brokers = append(resp.Brokers, b)
-	resp.ClusterID = kmsg.StringPtr(c.f.opts.ClusterID)
-	resp.ControllerID = c.f.opts.NodeID
+// fill tells who is there.
+func (cl *cluster) fill(resp *kmsg.MetadataResponse, id string) {
+	for _, b := range cl.brokers {
+		row := kmsg.NewMetadataResponseBroker()
+		row.NodeID, row.Host, row.Port, row.Rack = b.id, b.host, b.port, b.rack
+		resp.Brokers = append(resp.Brokers, row)
+	}
+	resp.ClusterID = &id
+	resp.ControllerID = cl.controller
 	resp.AuthorizedOperations = math.MinInt32
 }
 
@@ -65,6 +67,7 @@ type metadataCall struct {
 	req     *kmsg.MetadataRequest
 	resp    *kmsg.MetadataResponse
 	epoch   int32
+	cluster cluster
 	created int
 	listed  int
 }
@@ -130,22 +133,12 @@ func (m *metadataCall) add(found *topic) {
 	t := kmsg.NewMetadataResponseTopic()
 	t.Topic, t.TopicID = &found.name, found.id
 	t.AuthorizedOperations = math.MinInt32
-	node := []int32{m.c.f.opts.NodeID}
 	t.Partitions = make([]kmsg.MetadataResponseTopicPartition, found.width)
 	for i := range t.Partitions {
 		p := &t.Partitions[i]
 		p.Default()
-		p.Partition, p.Leader, p.LeaderEpoch, p.Replicas, p.ISR = int32(i), m.c.f.opts.NodeID, m.epoch, node, node
+		p.Partition, p.Leader, p.LeaderEpoch, p.Replicas, p.ISR = int32(i), m.cluster.controller, m.epoch, m.cluster.voters, m.cluster.voters
 	}
 	m.listed += len(t.Partitions)
 	m.resp.Topics = append(m.resp.Topics, t)
-}
-
-// leaderEpoch is the term that clients are told of every partition.
-func (f *Frontend) leaderEpoch(ctx context.Context) int32 {
-	s, err := f.engine.Status(ctx)
-	if err != nil {
-		return -1
-	}
-	return int32(min(s.Term, math.MaxInt32))
 }

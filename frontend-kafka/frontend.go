@@ -55,6 +55,9 @@ type Options struct {
 	// NodeID is this node's number; default 1. ClusterID is what clients are told; default "queen".
 	NodeID    int32
 	ClusterID string
+	// Brokers are the nodes of the cluster and the number of the one that leads; nil is this node alone. It is called
+	// often and must not wait.
+	Brokers func() (all []Broker, leader int32)
 	// Version of the build, for DescribeConfigs; default "dev".
 	Version string
 	// Partitions is the width of topics that name none, 1 to MaxPartitions; default 16. MaxPartitions bounds the width of

@@ -2,7 +2,6 @@ package frontendkafka
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"strconv"
 	"strings"
@@ -52,7 +51,7 @@ func (f *Frontend) topic(ctx context.Context, who engine.Caller, name string) (*
 	if !legalTopic(name) {
 		return nil, kerr.UnknownTopicOrPartition
 	}
-	q, err := f.engine.Catalog().FindQueue(ctx, who, name, 0)
+	q, err := f.engine.Catalog().Topic(ctx, who, name)
 	if err != nil {
 		if errors.Is(err, &engine.Error{Code: engine.CodeUnknownQueue}) {
 			return nil, kerr.UnknownTopicOrPartition
@@ -64,22 +63,22 @@ func (f *Frontend) topic(ctx context.Context, who engine.Caller, name string) (*
 
 // topicByID finds a topic by its id; UNKNOWN_TOPIC_ID when there is none.
 func (f *Frontend) topicByID(ctx context.Context, who engine.Caller, id [16]byte) (*topic, error) {
-	q, err := f.engine.Catalog().FindQueue(ctx, who, "", queueID(id))
+	q, err := f.engine.Catalog().TopicByID(ctx, who, id)
 	switch {
 	case errors.Is(err, &engine.Error{Code: engine.CodeUnknownQueue}):
 		return nil, kerr.UnknownTopicID
 	case err != nil:
 		return nil, err
-	case !legalTopic(q.Name) || topicID(&q) != id:
+	case !legalTopic(q.Name):
 		return nil, kerr.UnknownTopicID
 	}
 	return f.seen(q), nil
 }
 
-// eachTopic calls fn with every topic by name until it returns false.
+// eachTopic calls fn with every topic in the order of names until it returns false.
 func (f *Frontend) eachTopic(ctx context.Context, who engine.Caller, fn func(*topic) bool) error {
 	for page := (engine.Page{Limit: 1000}); ; {
-		rows, next, err := f.engine.Catalog().Queues(ctx, who, page)
+		rows, next, err := f.engine.Catalog().Topics(ctx, who, page)
 		if err != nil {
 			return err
 		}
@@ -98,25 +97,12 @@ func (f *Frontend) eachTopic(ctx context.Context, who engine.Caller, fn func(*to
 // seen is how clients see a queue. Its width is the declared one, or the node's default, and never less than what its
 // partitions with decimal names need.
 func (f *Frontend) seen(q engine.QueueInfo) *topic {
-	declared := int64(f.opts.Partitions)
+	width := int64(f.opts.Partitions)
 	if q.Options.KafkaPartitions > 0 {
-		declared = q.Options.KafkaPartitions
+		width = q.Options.KafkaPartitions
 	}
-	return &topic{name: q.Name, id: topicID(&q), width: int32(min(declared, int64(f.opts.MaxPartitions))), queue: q}
-}
-
-// topicID names one life of a queue. It is never zero and none of those that Kafka keeps for itself.
-func topicID(q *engine.QueueInfo) (id [16]byte) {
-	copy(id[:], "queen\x00\x40\x00")
-	id[8] = 0x80
-	binary.BigEndian.PutUint32(id[9:], uint32(q.ID>>24))
-	id[13], id[14], id[15] = byte(q.ID>>16), byte(q.ID>>8), byte(q.ID)
-	return id
-}
-
-// queueID is the queue that topicID made an id of.
-func queueID(id [16]byte) format.QueueID {
-	return format.QueueID(uint64(binary.BigEndian.Uint32(id[9:]))<<24 | uint64(id[13])<<16 | uint64(id[14])<<8 | uint64(id[15]))
+	width = min(max(width, int64(q.Width)), int64(f.opts.MaxPartitions))
+	return &topic{name: q.Name, id: q.Topic, width: int32(width), queue: q}
 }
 
 // createTopic makes a topic with a declared width: one entry makes the queue and its width, so nobody ever sees another.
