@@ -233,6 +233,12 @@ type LagRow struct {
 	PartitionID                     format.PartitionID
 	Lag, Processing                 uint64
 	OldestAt                        format.Wall
+	// Retries are the failures of the message at the cursor, Attempts how often it was handed out. HoldUntil is when
+	// its back-off ends, 0 for none.
+	Retries, Attempts uint32
+	HoldUntil         format.Wall
+	// LeasedAt and LeaseExpires are calendar time, 0 when not leased.
+	LeasedAt, LeaseExpires format.Wall
 }
 
 // LeaseRow is one live lease on one partition.

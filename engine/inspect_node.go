@@ -265,6 +265,7 @@ func (in inspector) TopLag(_ context.Context, who Caller, queue string, limit in
 		limit = 1000
 	}
 	var rows []LagRow
+	nowT, nowW := in.n.stamp.now()
 	var queues []machine.Queue
 	catalog(in).each(who.Tenant, func(q *machine.Queue) {
 		if queue == "" || q.Name == queue {
@@ -278,7 +279,7 @@ func (in inspector) TopLag(_ context.Context, who Caller, queue string, limit in
 			parts, next := in.n.state.m.Partitions(queues[i].ID, after, 0, sweepPage, sweepPage)
 			for k := range parts {
 				s := sweepOne(in.n.state.m, newPartView(parts[k], &queues[i]), groups)
-				rows = append(rows, lagRows(&s, groups)...)
+				rows = append(rows, lagRows(&s, groups, nowT, nowW)...)
 			}
 			in.n.state.RUnlock()
 			if len(rows) > 4*limit {
@@ -297,7 +298,7 @@ func (in inspector) TopLag(_ context.Context, who Caller, queue string, limit in
 	return rows, nil
 }
 
-func lagRows(s *sweptPartition, groups []machine.Group) []LagRow {
+func lagRows(s *sweptPartition, groups []machine.Group, nowT format.Mono, nowW format.Wall) []LagRow {
 	var rows []LagRow
 	start := s.part.start
 	if s.part.Empty {
@@ -310,9 +311,15 @@ func lagRows(s *sweptPartition, groups []machine.Group) []LagRow {
 			continue
 		}
 		row := LagRow{Queue: s.part.queueName, Partition: s.part.name, PartitionID: s.part.id, Group: groups[g].Name,
-			Worker: c.Lease.Worker, Lag: uint64(s.part.next - next)}
-		if !c.Lease.ID.IsZero() && c.Lease.End > c.Next {
-			row.Processing = uint64(c.Lease.End - c.Next)
+			Worker: c.Lease.Worker, Lag: uint64(s.part.next - next), Retries: c.Retries, Attempts: c.Attempts}
+		if !c.Lease.ID.IsZero() {
+			row.LeasedAt, row.LeaseExpires = format.MillisOf(c.Lease.ID), nowW+format.Wall(c.Lease.Expiry-nowT)
+			if c.Lease.End > c.Next {
+				row.Processing = uint64(c.Lease.End - c.Next)
+			}
+		}
+		if c.NotBefore > nowT {
+			row.HoldUntil = nowW + format.Wall(c.NotBefore-nowT)
 		}
 		rows = append(rows, row)
 	}

@@ -54,6 +54,8 @@ func clusterTools() []*tool {
 	return []*tool{
 		row(tool{name: "cluster_status", title: "Cluster status", toolset: "cluster",
 			text: "Health of the node that answers: role, whether it can write and why not, disk, totals, alarms."}, status),
+		row(tool{name: "diagnose", title: "Diagnose", toolset: "cluster",
+			text: "Runs a fixed checklist and names causes: who is stuck and why, what keeps the node from writing. Start here for a backlog."}, diagnose),
 	}
 }
 

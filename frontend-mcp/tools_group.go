@@ -1,7 +1,6 @@
 package frontendmcp
 
 import (
-	"cmp"
 	"slices"
 
 	"queen/engine"
@@ -143,14 +142,27 @@ func groupDescribe(c *call, in groupArgs) (out groupDescription, err error) {
 	if err != nil {
 		return out, err
 	}
-	for _, l := range s.leases {
-		out.Leases = append(out.Leases, c.leaseInfoOf(&l))
+	leases, err := c.leases(in.Queue, in.Group)
+	if err != nil {
+		return out, err
 	}
-	out.Behind = s.rows
-	out.Leases, _ = fit(c, out.Leases[:min(len(out.Leases), 20)])
-	out.Behind, _ = fit(c, out.Behind[:min(len(out.Behind), 20)])
-	out.Truncated = len(out.Leases) < len(s.leases) || len(out.Behind) < len(s.rows)
+	for i := range leases[:min(len(leases), 20)] {
+		out.Leases = append(out.Leases, c.leaseInfoOf(&leases[i]))
+	}
+	worst := s.worst()
+	for i := range worst[:min(len(worst), 20)] {
+		out.Behind = append(out.Behind, c.lagRowOf(&worst[i]))
+	}
+	out.Leases, _ = fit(c, out.Leases)
+	out.Behind, _ = fit(c, out.Behind)
+	out.Truncated = len(out.Leases) < len(leases) || len(out.Behind) < len(worst)
 	return out, nil
+}
+
+// leases are the live leases of a consumer group on a queue.
+func (c *call) leases(queue, group string) ([]engine.LeaseRow, error) {
+	all, err := c.engine.Inspect().Leases(c.ctx, c.caller, maxScan)
+	return slices.DeleteFunc(all, func(l engine.LeaseRow) bool { return l.Queue != queue || l.Group != group }), err
 }
 
 func (c *call) leaseInfoOf(l *engine.LeaseRow) leaseInfo {
@@ -167,12 +179,16 @@ type lagRow struct {
 	Leased      uint64   `json:"leased"`
 	AgeS        *float64 `json:"age_s" jsonschema:"of the oldest message not acknowledged"`
 	Worker      string   `json:"worker,omitempty"`
-	Reason      string   `json:"reason,omitempty"`
+	Attempts    uint32   `json:"attempts" jsonschema:"deliveries of the message at the cursor"`
+	Retries     uint32   `json:"retries" jsonschema:"its failures"`
+	LeasedForS  *float64 `json:"leased_for_s" jsonschema:"null when no lease is live"`
+	Reason      string   `json:"reason" jsonschema:"lease_held, poison, never_started, no_consumer, delayed, retry_wait, in_progress, waiting_turn or behind_lease"`
 }
 
-func (c *call) lagRowOf(r *engine.LagRow, reason string) lagRow {
+func (c *call) lagRowOf(r *behind) lagRow {
 	return lagRow{Queue: r.Queue, Group: r.Group, Partition: r.Partition, PartitionID: digits(uint64(r.PartitionID)), Lag: r.Lag,
-		Leased: r.Processing, AgeS: c.ageSeconds(r.OldestAt), Worker: r.Worker, Reason: reason}
+		Leased: r.Processing, AgeS: c.ageSeconds(r.OldestAt), Worker: r.Worker, Reason: r.reason, Attempts: r.Attempts,
+		Retries: r.Retries, LeasedForS: c.ageSeconds(r.LeasedAt)}
 }
 
 type lagArgs struct {
@@ -201,8 +217,12 @@ func lagTop(c *call, in lagArgs) (out lagList, err error) {
 	}
 	out.Meta = c.meta()
 	out.Untrusted = true
-	slices.SortStableFunc(s.rows, func(a, b lagRow) int { return cmp.Compare(b.Lag, a.Lag) })
-	out.Rows, _ = fit(c, s.rows[:min(k, len(s.rows))])
-	out.Truncated = len(out.Rows) < min(k, len(s.rows))
+	worst := s.worst()
+	out.Rows = []lagRow{}
+	for i := range worst[:min(k, len(worst))] {
+		out.Rows = append(out.Rows, c.lagRowOf(&worst[i]))
+	}
+	out.Rows, _ = fit(c, out.Rows)
+	out.Truncated = len(out.Rows) < min(k, len(worst))
 	return out, nil
 }

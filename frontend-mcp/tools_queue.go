@@ -151,12 +151,13 @@ func queueDescribe(c *call, in queueArgs) (out queueDescription, err error) {
 	}
 	out.Groups, _ = fit(c, out.Groups[:min(len(out.Groups), 50)])
 	out.Truncated = len(out.Groups) < len(groups)
-	rows, err := c.engine.Inspect().TopLag(c.ctx, c.caller, in.Queue, 10)
+	s, err := c.look(in.Queue, "")
 	if err != nil {
 		return out, err
 	}
-	for i := range rows {
-		out.Hot = append(out.Hot, c.lagRowOf(&rows[i], ""))
+	worst := s.worst()
+	for i := range worst[:min(len(worst), 10)] {
+		out.Hot = append(out.Hot, c.lagRowOf(&worst[i]))
 	}
 	return out, nil
 }

@@ -33,6 +33,9 @@ func LeaseID(mask [10]byte, group RaftGroup, w Wall, p Place) UUID {
 	return MessageID(mask, group, w, p)
 }
 
+// MillisOf is the time, in whole milliseconds, that a message id or lease id of ours was made at.
+func MillisOf(u UUID) Wall { return Wall(binary.BigEndian.Uint64(u[:8])>>16) * 1000 }
+
 // ParseMessageID is the way back. ok says that u has the form of such an id; whether it names a
 // message, and whether ms is the time of that entry, only the log can say (an id where it does not
 // hold is a caller's own id).

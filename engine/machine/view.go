@@ -81,7 +81,9 @@ type Cursor struct {
 	NotBefore format.Mono
 	// Retries are failures charged against the budget.
 	Retries uint32
-	Lease   Lease // zero when no lease is in force
+	// Attempts counts how often what is at the cursor was handed out.
+	Attempts uint32
+	Lease    Lease // zero when no lease is in force
 }
 
 // Lease is possession of one partition.
@@ -118,7 +120,7 @@ func (m *Machine) CursorOf(part format.PartitionID, id format.ConsumerID) (Curso
 	v := Cursor{Known: true, Exists: !c.unused(), Next: max(c.next, m.logStart(p)), Queued: c.flags&cursorQueued != 0}
 	if c.lease != 0 {
 		l := m.leases.Get(c.lease)
-		v.Retries = l.retries
+		v.Retries, v.Attempts = l.retries, l.attempts
 		if l.notBefore > m.t {
 			v.NotBefore = l.notBefore
 		}
