@@ -20,8 +20,14 @@ func (n *Node) Apply(c Committed) (Applied, error) {
 	fl := n.flights.take(e.Header)
 	if fl == nil {
 		fl = newFlight(e.Header, nil)
+		if n.cluster != nil && n.stamp != nil {
+			n.stamp.follow(e.Header.T, e.Header.W)
+		}
 	}
 	fl.index = c.Index
+	if n.cluster != nil {
+		n.cluster.attach(&e, fl)
+	}
 	switched := false
 	n.state.Lock()
 	before := n.state.m.Rows()
@@ -44,8 +50,11 @@ func (n *Node) Apply(c Committed) (Applied, error) {
 	n.counters.entryBytes.Add(uint64(e.Len))
 	n.house.applied(&c, &e, &outcome) // first: who waited for a Mark finds it noted
 	n.keyed.changes.publish()
-	if len(fl.subs) > 0 {
+	if len(fl.subs) > 0 && (n.cluster == nil || uint64(fl.header.Epoch) == n.cluster.leads.Load()) {
 		n.flights.land(fl.header.Fuse)
+	}
+	if n.cluster != nil {
+		n.cluster.applied()
 	}
 	n.complete(fl)
 	n.wake(n.state.m.Touched())

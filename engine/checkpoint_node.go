@@ -109,7 +109,7 @@ func (f *files) group() *format.ManifestGroup {
 			return &f.manifest.Groups[i]
 		}
 	}
-	f.manifest.Groups = append(f.manifest.Groups, format.ManifestGroup{Group: id, Replica: localReplica})
+	f.manifest.Groups = append(f.manifest.Groups, format.ManifestGroup{Group: id, Replica: f.n.replica()})
 	return &f.manifest.Groups[len(f.manifest.Groups)-1]
 }
 
@@ -204,7 +204,7 @@ func (f *files) stop() error {
 	if !f.started {
 		return nil
 	}
-	if err := f.turn(); err != nil || f.unchanged() {
+	if err := f.turn(); err != nil || f.unchanged() || f.n.cluster != nil { // the cluster goes on: its Marks are the leader's
 		return err
 	}
 	f.mu.Lock()

@@ -31,6 +31,9 @@ type Config struct {
 	// not return.
 	Fatal func(error)
 
+	// Quit, when it is closed, ends an Open that waits for its cluster to form. nil never does.
+	Quit <-chan struct{}
+
 	// Rested is called, from a goroutine of the node, when it has been idle for a while after work and has
 	// let go of what only work needs: time to give free memory back to the system. nil is not called.
 	Rested func()

@@ -27,6 +27,11 @@ func (n *Node) Do(ctx context.Context, c Caller, b Batch) ([]Result, error) {
 			return nil, err
 		}
 	}
+	if n.follows() && !pushes(b.Ops) { // a lease may be older elsewhere than here
+		if err := n.catchUp(ctx); err != nil {
+			return nil, err
+		}
+	}
 	if b.Atomic || c.Key != "" {
 		return n.doWhole(ctx, c, b, &shape)
 	}
@@ -49,6 +54,16 @@ func (n *Node) Do(ctx context.Context, c Caller, b Batch) ([]Result, error) {
 		d.done()
 	}
 	return d.out, nil
+}
+
+// pushes reports that a call only adds messages, so that nothing about it depends on what is applied here.
+func pushes(ops []Op) bool {
+	for _, op := range ops {
+		if _, ok := op.(*Append); !ok {
+			return false
+		}
+	}
+	return true
 }
 
 // doCalls recycles what calls encode with; growing it anew each time took a twentieth of the processor time.

@@ -67,7 +67,10 @@ type Engine interface {
 // Status is what health routes render.
 type Status struct {
 	// Role is leader, follower, candidate or stopped; Local is always leader or stopped.
-	Role     string
+	Role string
+	// Node and Leader are replicas of a cluster; 0 on a single node, and Leader where none is known.
+	Node     format.Replica
+	Leader   format.Replica
 	Term     format.Term
 	Applied  format.Index
 	Durable  format.Index

@@ -124,6 +124,9 @@ func (n *Node) Offsets(ctx context.Context, c Caller, qs []OffsetQuery) ([]Offse
 	if len(qs) > maxReadPositions {
 		return nil, errBad("entries", "1024", "too many entries in one call")
 	}
+	if err := n.catchUp(ctx); err != nil {
+		return nil, err
+	}
 	out := make([]OffsetAnswer, len(qs))
 	for i := range qs {
 		if ctx.Err() != nil {

@@ -63,6 +63,10 @@ type submission struct {
 	// own, which bracket them.
 	ordinal format.Ordinal
 	head    int
+	// local submissions are the node's own upkeep, and given up when it does not lead.
+	local bool
+	// from says whose call it is; zero for this node's.
+	from contributor
 	// again says that the verdicts are those of an earlier call.
 	again bool
 }
@@ -72,6 +76,13 @@ const (
 	subTaken
 	subWithdrawn
 )
+
+// contributor names a call of another node.
+type contributor struct {
+	node    format.Replica
+	request uint64
+	epoch   format.Term // for which it was handed over
+}
 
 // items are the verdicts about the submission's commands; valid once it is done.
 func (s *submission) items() []format.Result {
@@ -287,6 +298,31 @@ func (f *fuser) take() []*submission {
 		}
 	}
 	return out
+}
+
+// requeue puts submissions that are in no entry in front of those that wait; after close they are answered.
+func (f *fuser) requeue(subs []*submission) {
+	if len(subs) == 0 {
+		return
+	}
+	f.mu.Lock()
+	if f.mu.closed {
+		f.mu.Unlock()
+		for _, s := range subs {
+			s.finish(errClosed())
+		}
+		return
+	}
+	for _, s := range slices.Backward(subs) {
+		s.state.Store(subWaiting)
+		f.mu.pending[s.class] = slices.Insert(f.mu.pending[s.class], 0, s)
+	}
+	led := f.mu.led
+	f.mu.led = true
+	f.mu.Unlock()
+	if !led {
+		f.wake <- struct{}{}
+	}
 }
 
 // drain takes what waits out of a closed fuser.

@@ -51,7 +51,7 @@ func (h *house) stop() { h.done.Wait() }
 // applied runs in the apply goroutine after every entry.
 func (h *house) applied(c *Committed, e *format.Entry, o *Applied) {
 	_, marked := h.n.state.m.Marks()
-	h.chunk.add(c.Index, localTerm, format.EntryEncoded, e, o.Canonical, h.n.cfg.Clock.Mono(), marked == c.Index)
+	h.chunk.add(c.Index, c.Term, format.EntryEncoded, e, o.Canonical, h.n.cfg.Clock.Mono(), marked == c.Index)
 	h.writes.note(h.n.state.m.Touched(), e.Header.W)
 	h.n.files.applied(c, e, marked == c.Index)
 	h.forgotten()
@@ -116,6 +116,9 @@ func (h *house) wait(timer clock.Timer) {
 
 // pause is how long nothing is due.
 func (h *house) pause() time.Duration {
+	if !h.n.leading() {
+		return idleTurn
+	}
 	h.n.state.RLock()
 	t, w := h.n.state.m.NextDue()
 	h.n.state.RUnlock()
@@ -133,6 +136,9 @@ func (h *house) pause() time.Duration {
 // turn does one round of what is due and reports whether there is more.
 func (h *house) turn() (again bool) {
 	n := h.n
+	if !n.leading() {
+		return false
+	}
 	n.state.RLock()
 	t, w := n.state.m.NextDue()
 	pending := n.state.m.Pending()
@@ -193,9 +199,10 @@ const sweepRows = 2048
 
 // commit submits and waits; false when the node stopped or the entry was refused.
 func (h *house) commit(s *submission) bool {
-	if s.buf.Count == 0 {
+	if s.buf.Count == 0 || !h.n.leading() {
 		return false
 	}
+	s.local = true
 	return h.n.commit(context.Background(), s) == nil
 }
 

@@ -144,7 +144,13 @@ func (n *Node) takeLook(l *kvLook, w format.Wall) {
 // the look at w. Nothing is written: the log is waited for only when a row's time ends between the state and now,
 // and entries are under way that may still count it as live; read is then called again.
 func (n *Node) lookNow(ctx context.Context, c Caller, read func(*kvLook) error) error {
+	if err := n.catchUp(ctx); err != nil {
+		return err
+	}
 	w, fuse := n.stamp.nowFuse()
+	if n.follows() {
+		w = 0 // by the state's own time: what the leader has under way is not known here
+	}
 	for {
 		look := kvLook{tenant: c.Tenant, w: w}
 		if err := read(&look); err != nil {

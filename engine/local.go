@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"runtime/debug"
@@ -32,13 +31,8 @@ type Local struct {
 
 	next     format.Index // owned by who proposes
 	save     logstore.Save
-	writing  sync.Mutex // outcomes reach the log in order; acquired before outcomes
-	outcomes struct {
-		sync.Mutex
-		builder format.OutcomeBuilder
-		any     bool
-		ready   []logstore.Outcome // ranges that something came after with a gap
-	}
+	writing  sync.Mutex // outcomes reach the log in order
+	outcomes Outcomes
 }
 
 const (
@@ -64,7 +58,7 @@ func (l *Local) Log() *logstore.Store { return l.log }
 func (l *Local) Start(a Applier, applied format.Index) (format.Term, error) {
 	l.next = applied + 1
 	err := l.log.Replay(localGroup, applied+1, func(v logstore.View) error {
-		outcome, err := a.Apply(Committed{Index: v.Index, Data: v.Head, Pos: v.Pos, Replayed: true, Outcome: v.Outcome, HasOutcome: v.Outcome != nil})
+		outcome, err := a.Apply(Committed{Index: v.Index, Term: v.Term, Data: v.Head, Pos: v.Pos, Replayed: true, Outcome: v.Outcome, HasOutcome: v.Outcome != nil})
 		if err != nil {
 			return err
 		}
@@ -121,7 +115,7 @@ func (l *Local) Propose(p *Proposal) error {
 	if err != nil {
 		return err
 	}
-	c := Committed{Index: l.next, Data: p.Head, Pos: pos}
+	c := Committed{Index: l.next, Term: localTerm, Data: p.Head, Pos: pos}
 	l.next++
 	select {
 	case <-l.killed:
@@ -175,40 +169,10 @@ func (l *Local) write(p *Proposal) (logstore.EntryPos, error) {
 }
 
 func (l *Local) addOutcome(i format.Index, o Applied) {
-	l.outcomes.Lock()
-	defer l.outcomes.Unlock()
-	if l.outcomes.any && l.outcomes.builder.Last()+1 != i {
-		l.sealLocked()
-	}
-	if !l.outcomes.any {
-		l.outcomes.builder.Term = localTerm
-		l.outcomes.builder.Begin(i, o.FramesBefore)
-		l.outcomes.any = true
-	}
-	l.outcomes.builder.Add(o.Canonical)
+	l.outcomes.Add(localGroup, localReplica, i, localTerm, o)
 }
 
-// takeOutcomes returns the record of the outcomes that are not on disk yet, nil when there are none.
-func (l *Local) takeOutcomes() []logstore.Outcome {
-	l.outcomes.Lock()
-	defer l.outcomes.Unlock()
-	l.sealLocked()
-	out := l.outcomes.ready
-	l.outcomes.ready = nil
-	return out
-}
-
-// sealLocked ends the range that is being built.
-func (l *Local) sealLocked() {
-	if !l.outcomes.any {
-		return
-	}
-	b := &l.outcomes.builder
-	_, body := b.Record(localGroup, localReplica)
-	out := logstore.Outcome{First: b.First(), Last: b.Last(), Term: localTerm, Bytes: bytes.Clone(body)}
-	l.outcomes.any = false
-	l.outcomes.ready = append(l.outcomes.ready, out)
-}
+func (l *Local) takeOutcomes() []logstore.Outcome { return l.outcomes.Take(localGroup, localReplica) }
 
 // FlushOutcomes writes pending outcomes in an extent of their own.
 func (l *Local) FlushOutcomes() error {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"queen/engine/format"
+	"queen/engine/logstore"
 	"queen/engine/logstore/rows"
 	"queen/engine/machine"
 	"queen/engine/stats"
@@ -46,6 +47,7 @@ type Node struct {
 	keyed     *keyedRows
 	ephemeral *ephemeralQueues // set before ready, never changed
 	counters  counters
+	cluster   *cluster // nil on a single node
 	series    stats.Series
 
 	ready      atomic.Bool
@@ -77,6 +79,18 @@ const lockName = "LOCK"
 // OpenLocal opens a single node over cfg.Dir: it takes the directory's lock, opens the log and
 // returns when the node can commit.
 func OpenLocal(cfg Config) (*Node, error) {
+	return OpenWith(cfg, func(log *logstore.Store, fatal func(error)) (Sequencer, error) {
+		for _, r := range log.Replicas() {
+			if r.Bootstrap != nil {
+				return nil, fmt.Errorf("engine: data directory %s is node %d's of a cluster: start it with --node-id and --peers", cfg.Dir, r.Replica)
+			}
+		}
+		return NewLocal(log, fatal), nil
+	})
+}
+
+// OpenWith opens a node over cfg.Dir with the sequencer that make puts onto its log. The sequencer owns the log.
+func OpenWith(cfg Config, make func(log *logstore.Store, fatal func(error)) (Sequencer, error)) (*Node, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
@@ -93,7 +107,11 @@ func OpenLocal(cfg Config) (*Node, error) {
 		lock.Close()
 		return nil, err
 	}
-	n, err := Open(cfg, NewLocal(log, cfg.Fatal))
+	var n *Node
+	seq, err := make(log, cfg.Fatal)
+	if err == nil {
+		n, err = Open(cfg, seq)
+	}
 	if err != nil {
 		log.Close()
 		lock.Close()
@@ -121,6 +139,9 @@ func Open(cfg Config, seq Sequencer) (*Node, error) {
 	if err != nil {
 		return nil, errors.Join(err, n.files.close())
 	}
+	if r, ok := seq.(Replicated); ok {
+		n.cluster = newCluster(n, r)
+	}
 	epoch, err := seq.Start(n, applied)
 	if err == nil {
 		err = n.files.markClosed()
@@ -129,10 +150,15 @@ func Open(cfg Config, seq Sequencer) (*Node, error) {
 		return nil, errors.Join(err, n.files.close())
 	}
 	n.stamp = newStamper(cfg.Clock, n.state.m.T(), n.state.m.W())
-	n.stamp.lead(epoch)
 	n.background.Add(1)
 	go n.run()
-	if err := n.begin(epoch); err != nil {
+	if r, ok := seq.(Replicated); ok {
+		err = n.join(r)
+	} else {
+		n.stamp.lead(epoch)
+		err = n.begin(epoch)
+	}
+	if err != nil {
 		n.stop()
 		return nil, err
 	}
@@ -148,8 +174,21 @@ func Open(cfg Config, seq Sequencer) (*Node, error) {
 // begin commits Genesis on an empty log, then the Term of this life, and waits for them: a leader
 // stamps nothing else before its own Term is applied.
 func (n *Node) begin(epoch format.Term) error {
+	s := n.termSubmission(epoch)
+	if err := n.commit(context.Background(), s); err != nil {
+		return err
+	}
+	if code := s.flight.results.Refused; code != format.CodeOK {
+		return fmt.Errorf("engine: the log refused this node's Term: code %d", code)
+	}
+	n.identify()
+	return nil
+}
+
+// termSubmission begins an epoch, and the raft group where it does not exist yet.
+func (n *Node) termSubmission(epoch format.Term) *submission {
 	s := newSubmission(consumption)
-	s.alone = true
+	s.alone, s.local = true, true
 	if !n.state.m.Born() {
 		n.cfg.Log.Info("new data directory", "dir", n.cfg.Dir)
 		g := format.Genesis{Level: 1, NameSeed: n.cfg.Rand.Uint64()}
@@ -159,16 +198,27 @@ func (n *Node) begin(epoch format.Term) error {
 		s.buf.AddGenesis(&g)
 	}
 	s.buf.AddTerm(&format.TermCmd{Epoch: epoch})
-	if err := n.commit(context.Background(), s); err != nil {
-		return err
-	}
-	if code := s.flight.results.Refused; code != format.CodeOK {
-		return fmt.Errorf("engine: the log refused this node's Term: code %d", code)
-	}
+	return s
+}
+
+// identify takes over what Genesis fixed.
+func (n *Node) identify() {
+	n.state.RLock()
+	defer n.state.RUnlock()
 	g := n.state.m.Genesis()
 	n.identity = identity{cluster: g.Cluster, hashKey: g.HashKey, mask: g.IDMask, group: n.seq.Group()}
-	return nil
 }
+
+// replica is this node's number in the raft group.
+func (n *Node) replica() format.Replica {
+	if n.cluster == nil {
+		return localReplica
+	}
+	return n.cluster.self
+}
+
+// Alarm implements Peer.
+func (n *Node) Alarm(what string, err error) { n.event(what, err) }
 
 // Close implements Engine.
 func (n *Node) Close(ctx context.Context) error {
@@ -188,7 +238,15 @@ func (n *Node) stop() error {
 		n.ready.Store(false)
 		close(n.stopping)
 		n.park.close()
-		n.ephemeral.close()
+		if n.ephemeral != nil { // else it never opened
+			n.ephemeral.close()
+		}
+		if n.cluster != nil {
+			ctx, cancel := n.withTimer(context.Background(), leaveWithin)
+			n.cluster.seq.Leave(ctx)
+			cancel()
+			n.cluster.leave()
+		}
 		n.house.stop()
 		n.timers.stop()
 		n.redrives.stop()
@@ -202,6 +260,9 @@ func (n *Node) stop() error {
 	})
 	return err
 }
+
+// leaveWithin bounds how long a node that stops looks for another one to lead.
+const leaveWithin = time.Second
 
 // closing reports that the node stops or was killed: what fails then is nobody's fault.
 func (n *Node) closing() bool {
@@ -217,7 +278,7 @@ func (n *Node) closing() bool {
 }
 
 // Status implements Engine.
-func (n *Node) Status(context.Context) (Status, error) {
+func (n *Node) Status(ctx context.Context) (Status, error) {
 	st := Status{Role: "leader", Ready: n.ready.Load() && !n.closing(), Phase: "running", Progress: 1,
 		StorageFull: n.full.Load(), Format: format.EntryVersion}
 	n.state.RLock()
@@ -236,6 +297,9 @@ func (n *Node) Status(context.Context) (Status, error) {
 		}
 	case st.StorageFull:
 		st.Why = "the disk is above its high mark: pushes are refused"
+	}
+	if n.cluster != nil {
+		n.cluster.status(ctx, &st)
 	}
 	if n.stamp != nil {
 		st.ClockStep = n.stamp.step()
@@ -277,6 +341,9 @@ func (n *Node) Kill() {
 		n.fuser.close()
 		if seq, ok := n.seq.(interface{ Kill() }); ok {
 			seq.Kill()
+		}
+		if n.cluster != nil {
+			n.cluster.leave()
 		}
 		n.abandon()
 	}

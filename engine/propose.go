@@ -1,7 +1,9 @@
 package engine
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"math"
 	"slices"
 	"sync"
@@ -13,11 +15,19 @@ import (
 type flights struct {
 	mu struct {
 		sync.Mutex
-		byFuse map[uint64]*flight
+		byFuse map[fuseKey]*flight
 		landed uint64 // fuse number of the newest entry that was applied
 		waits  []flightWait
 	}
 }
+
+// fuseKey names an entry of this node: fuse numbers begin anew in each epoch.
+type fuseKey struct {
+	epoch format.Term
+	fuse  uint64
+}
+
+func keyOf(h format.EntryHeader) fuseKey { return fuseKey{h.Epoch, h.Fuse} }
 
 // flightWait waits for an entry and all before it to be applied.
 type flightWait struct {
@@ -70,9 +80,9 @@ func (f *flights) put(fl *flight) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.mu.byFuse == nil {
-		f.mu.byFuse = map[uint64]*flight{}
+		f.mu.byFuse = map[fuseKey]*flight{}
 	}
-	f.mu.byFuse[fl.header.Fuse] = fl
+	f.mu.byFuse[keyOf(fl.header)] = fl
 }
 
 // take returns and forgets the flight of an applied entry; nil when another node proposed it, or a
@@ -80,12 +90,39 @@ func (f *flights) put(fl *flight) {
 func (f *flights) take(h format.EntryHeader) *flight {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	fl := f.mu.byFuse[h.Fuse]
+	fl := f.mu.byFuse[keyOf(h)]
 	if fl == nil || fl.header != h {
 		return nil
 	}
-	delete(f.mu.byFuse, h.Fuse)
+	delete(f.mu.byFuse, keyOf(h))
 	return fl
+}
+
+// restart forgets how far the entries of an earlier epoch were applied.
+func (f *flights) restart() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.mu.landed = 0
+}
+
+// before takes the submissions of entries of earlier epochs, in the order in which they were proposed.
+func (f *flights) before(epoch format.Term) (subs []*submission) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var late []*flight
+	for key, fl := range f.mu.byFuse {
+		if key.epoch < epoch {
+			late = append(late, fl)
+			delete(f.mu.byFuse, key)
+		}
+	}
+	slices.SortFunc(late, func(a, b *flight) int {
+		return cmp.Or(cmp.Compare(a.header.Epoch, b.header.Epoch), cmp.Compare(a.header.Fuse, b.header.Fuse))
+	})
+	for _, fl := range late {
+		subs = append(subs, fl.subs...)
+	}
+	return subs
 }
 
 // drain takes everything: nothing will be applied any more.
@@ -117,7 +154,7 @@ func (n *Node) run() {
 			}
 			if err := n.propose(false); err != nil {
 				n.fuser.halt()
-				if !n.killed.Load() {
+				if !n.killed.Load() && !errors.Is(err, errLeft) {
 					n.cfg.Fatal(err)
 				}
 				n.abandon()
@@ -130,6 +167,11 @@ func (n *Node) run() {
 // commit submits what one call contributes and waits until it is applied, proposing it if nobody else proposes. The
 // latter takes as long as the disk takes, whatever becomes of ctx.
 func (n *Node) commit(ctx context.Context, subs ...*submission) *Error {
+	if n.cluster != nil {
+		if err := n.cluster.refuse(); err != nil {
+			return err
+		}
+	}
 	if n.fuser.submit(n.seq.Prompt(), subs...) {
 		n.lead()
 	}
@@ -158,6 +200,9 @@ func (n *Node) lead() {
 
 // propose makes the next entry of what waits and hands it over. The caller is the one who leads.
 func (n *Node) propose(wait bool) error {
+	if n.cluster != nil {
+		return n.cluster.propose()
+	}
 	subs := n.fuser.take()
 	if len(subs) == 0 {
 		return nil // all were withdrawn
@@ -200,6 +245,11 @@ func (n *Node) riders(subs []*submission) []*submission {
 func (n *Node) pack(subs []*submission) *Proposal {
 	fl := newFlight(n.stamp.next(), subs)
 	n.builder.Begin(fl.header)
+	if n.cluster != nil {
+		if b := n.origins(subs); b != nil {
+			n.builder.Add(b)
+		}
+	}
 	for _, s := range subs {
 		s.flight = fl
 		s.count = s.buf.Count
@@ -207,7 +257,7 @@ func (n *Node) pack(subs []*submission) *Proposal {
 	}
 	fl.head = n.builder.Head(slices.Grow(fl.head[:0], n.builder.HeadLen()))
 	p := &n.proposal
-	p.Head, p.Payload = fl.head, n.builder.Payloads()
+	p.Head, p.Payload, p.Header = fl.head, n.builder.Payloads(), fl.header
 	n.flights.put(fl)
 	return p
 }

@@ -69,6 +69,9 @@ func (l *lastWrites) proposed(q format.QueueID, cutoff format.Wall) {
 // S-ret-4): constant work per queue, none per partition.
 func (h *house) retain() {
 	n := h.n
+	if !n.leading() {
+		return
+	}
 	_, now := n.stamp.now()
 	s := newSubmission(consumption)
 	var asked []format.Retain

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"context"
+
 	"queen/engine/format"
 	"queen/engine/logstore"
 )
@@ -15,6 +17,8 @@ type Proposal struct {
 	// Wait says that the caller is going to wait until the entry is applied, so that it may as well be applied before
 	// Propose returns.
 	Wait bool
+	// Header is the entry's.
+	Header format.EntryHeader
 }
 
 // Len is the length of the entry in bytes.
@@ -35,9 +39,53 @@ func (p *Proposal) AppendTo(dst []byte) []byte {
 	return dst
 }
 
+// Replicated is a Sequencer of which several make one log: one leads at a time. It calls the Peer from goroutines of its own.
+type Replicated interface {
+	Sequencer
+	// Self is the number of this replica.
+	Self() format.Replica
+	// Join begins to take part, after Start. From then on committed entries are applied, also those of other nodes.
+	Join(p Peer) error
+	// Barrier returns once everything that was committed anywhere before the call is applied here; nil only then.
+	Barrier(ctx context.Context) error
+	// Forward hands commands to the node that leads an epoch, in the order of the calls. It may wait for room, and gives up
+	// when that epoch is over: whether they arrived nobody says, apply does.
+	Forward(h Handover)
+	// Leave hands the leadership over, if it is here and somebody can take it, before ctx ends. After it Propose and Forward
+	// return at once and do nothing.
+	Leave(ctx context.Context)
+}
+
+// Handover is what one call contributes, on its way to the leader.
+type Handover struct {
+	Leader  format.Replica
+	Epoch   format.Term
+	Request uint64
+	// Writing says that it grows storage; producers wait behind consumers.
+	Writing bool
+	// Commands are format.CommandBuf.AppendTo's.
+	Commands []byte
+}
+
+// Peer is what a Replicated calls: the node.
+type Peer interface {
+	// Lead says that this node was elected in an epoch, of which Follow(0, epoch) was told before. It returns when it leads,
+	// or another Follow came meanwhile.
+	Lead(epoch format.Term)
+	// Follow says who leads an epoch, 0 for nobody that can be asked.
+	Follow(leader format.Replica, epoch format.Term)
+	// Dropped says that a proposal of this node is not in the log and will never be.
+	Dropped(h format.EntryHeader)
+	// Accept takes what another node handed over, each once. ErrNotLeader: this node does not lead that epoch.
+	Accept(from format.Replica, h Handover) error
+	// Alarm reports what an operator should know.
+	Alarm(what string, err error)
+}
+
 // Committed is an entry that is durable and in log order.
 type Committed struct {
 	Index format.Index
+	Term  format.Term // raft's, of the log's entry
 	// Data is the entry, at least up to the end of its id region.
 	Data []byte
 	// Pos is where the entry's record lies in the log.

@@ -27,6 +27,7 @@ type stamper struct {
 		w          format.Wall
 		aheadSince int64 // mono reading since which the wall is more than a step ahead; 0 when it is not
 		behind     bool
+		taken      int64 // mono reading at the last entry of another node; 0 before the first
 		fuse       uint64
 		epoch      format.Term
 	}
@@ -41,11 +42,37 @@ func newStamper(c clock.Clock, t format.Mono, w format.Wall) *stamper {
 	return s
 }
 
+// take continues from the stamps of the newest entry of another node. W goes on at the rate of this node's clock
+// if it was followed until lately, else it is the wall clock's if that is later.
+func (s *stamper) take(t format.Mono, w format.Wall) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.advance()
+	if s.mu.taken == 0 || s.mu.mono-s.mu.taken > stepMicros {
+		w = max(w, format.Wall(s.clock.Now()))
+	} else {
+		w = max(w, s.mu.w)
+	}
+	s.mu.t, s.mu.w = t, w
+}
+
+// follow takes over the stamps of an entry that another node proposed, so that this node's times are estimates of its
+// leader's.
+func (s *stamper) follow(t format.Mono, w format.Wall) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.mono = max(s.mu.mono, s.clock.Mono())
+	s.mu.t, s.mu.w = t, w
+	s.mu.taken = max(s.mu.mono, 1)
+}
+
 // lead starts an epoch: fuse numbers begin anew.
 func (s *stamper) lead(epoch format.Term) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.mu.epoch, s.mu.fuse = epoch, 0
+	if s.mu.epoch != epoch {
+		s.mu.epoch, s.mu.fuse = epoch, 0
+	}
 }
 
 // next is the header of the next entry.

@@ -47,6 +47,14 @@ func (t *timers) start() {
 	go t.run()
 }
 
+// poke wakes the loop.
+func (t *timers) poke() {
+	select {
+	case t.nudge <- struct{}{}:
+	default:
+	}
+}
+
 func (t *timers) stop() { t.done.Wait() }
 
 // applied runs after every entry: it wakes the loop when something is due before what it waits for.
@@ -64,10 +72,7 @@ func (t *timers) applied() {
 	}
 	t.mu.Unlock()
 	if sooner {
-		select {
-		case t.nudge <- struct{}{}:
-		default:
-		}
+		t.poke()
 	}
 }
 
@@ -127,7 +132,7 @@ func (t *timers) turn() bool {
 	t.firing.Lock()
 	defer t.firing.Unlock()
 	n := t.n
-	if n.cfg.Clock.Mono() < t.held {
+	if n.cfg.Clock.Mono() < t.held || !n.leading() {
 		return false
 	}
 	if n.off()&fireOff != 0 {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"sync"
 
 	"github.com/lni/dragonboat/v4/config"
 	"github.com/lni/dragonboat/v4/raftio"
@@ -31,6 +32,9 @@ type LogDB struct {
 	// known is an index that the caller proves committed (a checkpoint, an outcome found): what is read back
 	// of raft's state is no older. Zero where nothing is known.
 	known pb.State
+	// takeOutcomes gives what apply decided and is not on disk yet; nil without an applier. It goes with the next save.
+	takeOutcomes func(format.RaftGroup, format.Replica) []logstore.Outcome
+	writing      sync.Mutex // outcomes reach the log in order
 }
 
 var _ raftio.ILogDB = (*LogDB)(nil)
@@ -110,7 +114,25 @@ func (d *LogDB) SaveRaftState(updates []pb.Update, _ uint64) error {
 	if len(saves) == 0 {
 		return nil
 	}
+	d.writing.Lock()
+	defer d.writing.Unlock()
+	if d.takeOutcomes != nil {
+		for _, v := range saves {
+			v.Outcomes = append(v.Outcomes, d.takeOutcomes(v.Group, v.Replica)...)
+		}
+	}
 	return d.log.Append(saves...)
+}
+
+// flushOutcomes makes all outcomes durable, and the commit index that is known.
+func (d *LogDB) flushOutcomes(replica format.Replica) error {
+	d.writing.Lock()
+	defer d.writing.Unlock()
+	v := &logstore.Save{Group: group, Replica: replica, Outcomes: d.takeOutcomes(group, replica)}
+	if len(v.Outcomes) == 0 {
+		return nil // then all of them are, and they prove what is committed as well
+	}
+	return d.log.Append(v)
 }
 
 // saveOfUpdate is nil when there is nothing to save.

@@ -1,0 +1,327 @@
+package replication
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"crypto/tls"
+
+	"queen/engine"
+	"queen/engine/format"
+)
+
+// links are the connections over which nodes hand commands to the leader: one from each follower, for as long as an
+// epoch lasts, and made again when it breaks. A stream of handovers has numbers 1, 2, ...; the leader remembers how far it has
+// taken each, so that what is sent again after a break is taken once.
+type links struct {
+	s        *Sequencer
+	listener net.Listener
+	// incarnation tells the streams of this life of the process from those of an earlier one.
+	incarnation uint64
+	done        sync.WaitGroup
+
+	mu struct {
+		sync.Mutex
+		stream  *stream // to the leader; nil while this node follows nobody
+		taken   map[format.Replica]*taken
+		conns   map[net.Conn]struct{}
+		stopped bool
+	}
+}
+
+// taken is how far the stream of one node has been taken.
+type taken struct {
+	incarnation uint64
+	epoch       format.Term
+
+	mu     sync.Mutex // held while a handover is taken
+	number uint64
+}
+
+// Bounds of a link.
+const (
+	// unacked bounds the bytes that wait for the leader to take them.
+	unacked = 16 << 20
+	// maxHandover is the largest handover, a little above the largest command.
+	maxHandover = 100 << 20
+	// dialWithin and helloWithin bound how long a peer may take to answer, writeWithin a write to one that takes nothing.
+	dialWithin  = 2 * time.Second
+	helloWithin = 2 * time.Second
+	writeWithin = 10 * time.Second
+	// notYet is how often a leader that was elected and has not begun is asked again.
+	notYetTries = 100
+)
+
+func newLinks(s *Sequencer) (*links, error) {
+	addr, err := sideAddress(s.o.Listen)
+	if err != nil {
+		return nil, err
+	}
+	l := &links{s: s}
+	if l.listener, err = net.Listen("tcp", addr); err != nil {
+		return nil, fmt.Errorf("replication: %w", err)
+	}
+	if s.o.TLS != nil {
+		l.listener = tls.NewListener(l.listener, s.o.TLS.Config)
+	}
+	l.incarnation = uint64(time.Now().UnixNano())
+	l.mu.taken, l.mu.conns = map[format.Replica]*taken{}, map[net.Conn]struct{}{}
+	l.done.Add(1)
+	go l.accept()
+	return l, nil
+}
+
+// follow ends the stream of an earlier epoch and begins one to whoever leads now.
+func (l *links) follow(leader format.Replica, epoch format.Term) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if old := l.mu.stream; old != nil {
+		if old.leader == leader && old.epoch == epoch {
+			return
+		}
+		old.end()
+		l.mu.stream = nil
+	}
+	if leader == 0 || leader == l.s.o.Node || l.mu.stopped {
+		return
+	}
+	l.mu.stream = newStream(l, leader, epoch)
+	l.done.Add(1)
+	go l.mu.stream.run()
+}
+
+// forward queues a handover on the stream of its epoch; one of another epoch is let go of.
+func (l *links) forward(h *engine.Handover) {
+	l.mu.Lock()
+	st := l.mu.stream
+	l.mu.Unlock()
+	if st != nil && st.epoch == h.Epoch && st.leader == h.Leader {
+		st.put(h)
+	}
+}
+
+// leave stops handing over.
+func (l *links) leave() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mu.stopped = true
+	if l.mu.stream != nil {
+		l.mu.stream.end()
+		l.mu.stream = nil
+	}
+}
+
+func (l *links) close() {
+	l.leave()
+	l.listener.Close()
+	l.mu.Lock()
+	for c := range l.mu.conns {
+		c.Close()
+	}
+	l.mu.Unlock()
+	l.done.Wait()
+}
+
+// keep remembers a connection until it is dropped, so that close reaches it; false after it.
+func (l *links) keep(c net.Conn) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.s.isEnded() {
+		return false
+	}
+	l.mu.conns[c] = struct{}{}
+	return true
+}
+
+func (l *links) drop(c net.Conn) {
+	c.Close()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.mu.conns, c)
+}
+
+// accept serves the other nodes.
+func (l *links) accept() {
+	defer l.done.Done()
+	for {
+		c, err := l.listener.Accept()
+		switch {
+		case err == nil:
+			l.done.Add(1)
+			go l.serve(c)
+		case errors.Is(err, net.ErrClosed) || l.s.isEnded():
+			return
+		default:
+			l.s.o.Log.Warn("connections of other nodes", "err", err)
+			time.Sleep(pause) // out of descriptors: they come back
+		}
+	}
+}
+
+// hello opens a stream: who sends it, and for which epoch. Its first bytes name the protocol and its version.
+type hello struct {
+	node        format.Replica
+	incarnation uint64
+	epoch       format.Term
+}
+
+const (
+	helloMagic = "qnfw"
+	helloSize  = 4 + 4 + 3*8
+	protocol   = 1
+)
+
+func (h *hello) append(b []byte) []byte {
+	b = append(b, helloMagic...)
+	b = binary.LittleEndian.AppendUint32(b, protocol)
+	b = binary.LittleEndian.AppendUint64(b, uint64(h.node))
+	b = binary.LittleEndian.AppendUint64(b, h.incarnation)
+	return binary.LittleEndian.AppendUint64(b, uint64(h.epoch))
+}
+
+func parseHello(b []byte) (h hello, err error) {
+	le := binary.LittleEndian
+	if string(b[:4]) != helloMagic || le.Uint32(b[4:]) != protocol {
+		return h, fmt.Errorf("replication: a stream of another protocol: %x", b[:8])
+	}
+	return hello{format.Replica(le.Uint64(b[8:])), le.Uint64(b[16:]), format.Term(le.Uint64(b[24:]))}, nil
+}
+
+// serve takes what one node hands over until the connection breaks.
+func (l *links) serve(c net.Conn) {
+	defer l.done.Done()
+	if !l.keep(c) {
+		c.Close()
+		return
+	}
+	defer l.drop(c)
+	_ = c.SetDeadline(time.Now().Add(helloWithin))
+	var b [helloSize]byte
+	if _, err := io.ReadFull(c, b[:]); err != nil {
+		return
+	}
+	h, err := parseHello(b[:])
+	if err != nil || h.node == 0 || h.node == l.s.o.Node {
+		l.s.o.Log.Warn("a connection of no node of this cluster was refused", "from", c.RemoteAddr(), "err", err)
+		return
+	}
+	t := l.takenOf(h)
+	if t == nil {
+		return // an older stream than one that is there
+	}
+	t.mu.Lock()
+	number := t.number
+	t.mu.Unlock()
+	if writeNumber(c, number) != nil {
+		return
+	}
+	_ = c.SetDeadline(time.Time{})
+	if err := l.take(c, h, t); err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
+		l.s.o.Log.Debug("a stream of commands ended", "node", h.node, "err", err)
+	}
+}
+
+// takenOf finds how far a stream was taken, nil for one that is over.
+func (l *links) takenOf(h hello) *taken {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t := l.mu.taken[h.node]
+	if t != nil && (h.epoch < t.epoch || h.epoch == t.epoch && h.incarnation < t.incarnation) {
+		return nil
+	}
+	if t == nil || t.epoch != h.epoch || t.incarnation != h.incarnation {
+		t = &taken{incarnation: h.incarnation, epoch: h.epoch}
+		l.mu.taken[h.node] = t
+	}
+	return t
+}
+
+// take reads handovers and takes each that was not.
+func (l *links) take(c net.Conn, h hello, t *taken) error {
+	r := bufio.NewReaderSize(c, 64<<10)
+	for {
+		number, v, err := readHandover(r)
+		if err != nil {
+			return err
+		}
+		v.Epoch, v.Leader = h.epoch, l.s.o.Node
+		if err := l.takeOne(h.node, t, number, v); err != nil {
+			return err
+		}
+		if r.Buffered() == 0 {
+			_ = c.SetWriteDeadline(time.Now().Add(writeWithin))
+			if err := writeNumber(c, number); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (l *links) takeOne(from format.Replica, t *taken, number uint64, v engine.Handover) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case number <= t.number:
+		return nil // an earlier connection took it
+	case number != t.number+1:
+		return fmt.Errorf("replication: handover %d comes after %d", number, t.number)
+	}
+	for range notYetTries {
+		err := l.s.peer.Accept(from, v)
+		if err == nil {
+			t.number = number
+			return nil
+		}
+		if !errors.Is(err, engine.ErrNotLeader) {
+			l.s.o.Log.Error("commands of another node were refused", "node", from, "err", err)
+			return err
+		}
+		if !l.s.restFor(pause) {
+			return errEnded
+		}
+	}
+	return engine.ErrNotLeader
+}
+
+func writeNumber(w io.Writer, n uint64) error {
+	var b [8]byte
+	binary.LittleEndian.PutUint64(b[:], n)
+	_, err := w.Write(b[:])
+	return err
+}
+
+// handoverHead is {length of the commands u32, writing u8, 3 zero, number u64, request u64}.
+const handoverHead = 24
+
+func appendHandoverHead(b []byte, number uint64, h *engine.Handover) []byte {
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(h.Commands)))
+	writing := uint32(0)
+	if h.Writing {
+		writing = 1
+	}
+	b = binary.LittleEndian.AppendUint32(b, writing)
+	b = binary.LittleEndian.AppendUint64(b, number)
+	return binary.LittleEndian.AppendUint64(b, h.Request)
+}
+
+func readHandover(r io.Reader) (number uint64, h engine.Handover, err error) {
+	var b [handoverHead]byte
+	if _, err := io.ReadFull(r, b[:]); err != nil {
+		return 0, h, err
+	}
+	le := binary.LittleEndian
+	n := le.Uint32(b[:])
+	if n > maxHandover || le.Uint32(b[4:]) > 1 {
+		return 0, h, fmt.Errorf("replication: a handover of %d bytes, flags %#x", n, le.Uint32(b[4:]))
+	}
+	h.Writing, number, h.Request = le.Uint32(b[4:]) == 1, le.Uint64(b[8:]), le.Uint64(b[16:])
+	h.Commands = make([]byte, n)
+	_, err = io.ReadFull(r, h.Commands)
+	return number, h, err
+}

@@ -1,0 +1,509 @@
+package replication
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/lni/dragonboat/v4"
+	"github.com/lni/dragonboat/v4/config"
+	"github.com/lni/dragonboat/v4/raftio"
+	sm "github.com/lni/dragonboat/v4/statemachine"
+
+	"queen/engine"
+	"queen/engine/format"
+	"queen/engine/logstore"
+)
+
+// group is the raft group. A cluster has one so far; everything on disk names its group.
+const group format.RaftGroup = 1
+
+const (
+	// inFlight bounds entries between proposal and apply on the leader: while one is being flushed by the followers the
+	// next is on its way, and whoever comes meanwhile shares the one after.
+	inFlight = 4
+	// proposeWithin is how long the library keeps account of a proposal. What it says then counts for nothing.
+	proposeWithin = 30 * time.Second
+	// pause is between tries of what the library can not do at the moment.
+	pause = 5 * time.Millisecond
+)
+
+// Open opens a node of a cluster over cfg.Dir and returns once it knows its cluster: a new one waits until a majority
+// of its peers is there.
+func Open(cfg engine.Config, o Options) (*engine.Node, error) {
+	if o.Dir == "" {
+		o.Dir = path.Join(cfg.Dir, "raft")
+	}
+	if o.Clock == nil {
+		o.Clock = cfg.Clock
+	}
+	if o.Log == nil {
+		o.Log = cfg.Log
+	}
+	return engine.OpenWith(cfg, func(log *logstore.Store, fatal func(error)) (engine.Sequencer, error) {
+		return NewSequencer(log, fatal, o)
+	})
+}
+
+// Sequencer is engine.Sequencer over dragonboat: the entries are raft's, their log is the node's own, and what is committed
+// is applied on every node.
+type Sequencer struct {
+	o       Options
+	log     *logstore.Store
+	fatal   func(error)
+	members map[uint64]dragonboat.Target
+	joining bool
+
+	db       *LogDB
+	host     *dragonboat.NodeHost
+	links    *links
+	session  *session
+	applier  engine.Applier
+	peer     engine.Peer
+	opened   format.Index // what Start has replayed
+	outcomes engine.Outcomes
+	head     []byte // of the entry being applied
+	joined   []byte // the entry being proposed
+	elected  chan raftio.LeaderInfo
+	ended    chan struct{} // closed by Close and Kill
+	loops    sync.WaitGroup
+
+	mu struct {
+		sync.Mutex
+		room     sync.Cond
+		inFlight int
+		epoch    uint64 // counts the changes of leadership: proposals of an earlier one hold no room
+		left     bool
+	}
+}
+
+var _ engine.Replicated = (*Sequencer)(nil)
+
+// NewSequencer orders entries over log, which it owns once it is started. The directory of a single node is refused: it
+// becomes the first node of a cluster by bootstrap.
+func NewSequencer(log *logstore.Store, fatal func(error), o Options) (*Sequencer, error) {
+	o = o.withDefaults()
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	s := &Sequencer{o: o, log: log, fatal: fatal, elected: make(chan raftio.LeaderInfo, 1), ended: make(chan struct{}), joining: o.Joining}
+	s.mu.room.L = &s.mu.Mutex
+	s.members = map[uint64]dragonboat.Target{}
+	if !o.Joining {
+		for node, addr := range o.Peers {
+			s.members[uint64(node)] = addr
+		}
+	}
+	for _, r := range log.Replicas() {
+		switch {
+		case r.Group != group:
+		case r.Bootstrap == nil:
+			return nil, errors.New("replication: the data directory is a single node's: \"queen cluster bootstrap\" makes it the first of a cluster")
+		case r.Replica != o.Node:
+			return nil, fmt.Errorf("replication: the data directory is node %d's, not node %d's", r.Replica, o.Node)
+		default:
+			s.members, s.joining = map[uint64]dragonboat.Target{}, r.Bootstrap.Join
+			for _, m := range r.Bootstrap.Members {
+				s.members[uint64(m.Replica)] = m.Address
+			}
+		}
+	}
+	return s, nil
+}
+
+// Self implements engine.Replicated.
+func (s *Sequencer) Self() format.Replica { return s.o.Node }
+
+// Group implements engine.Sequencer.
+func (s *Sequencer) Group() format.RaftGroup { return group }
+
+// Log implements engine.Sequencer.
+func (s *Sequencer) Log() *logstore.Store { return s.log }
+
+// Prompt implements engine.Sequencer: a proposal takes as long as a majority does.
+func (s *Sequencer) Prompt() bool { return false }
+
+// errReplayed ends a replay.
+var errReplayed = errors.New("replayed")
+
+// Start implements engine.Sequencer: it replays what is known to be committed. There is no epoch yet.
+func (s *Sequencer) Start(a engine.Applier, applied format.Index) (format.Term, error) {
+	s.applier = a
+	committed := s.committed(applied)
+	err := s.log.Replay(group, applied+1, func(v logstore.View) error {
+		if v.Index > committed {
+			return errReplayed
+		}
+		if v.Type != format.EntryEncoded {
+			return nil // raft's own: elections and memberships
+		}
+		outcome, err := a.Apply(engine.Committed{Index: v.Index, Term: v.Term, Data: v.Head, Pos: v.Pos, Replayed: true,
+			Outcome: v.Outcome, HasOutcome: v.Outcome != nil})
+		if err == nil && v.Outcome == nil {
+			s.outcomes.Add(group, s.o.Node, v.Index, v.Term, outcome)
+		}
+		return err
+	})
+	if err != nil && err != errReplayed {
+		return 0, err
+	}
+	s.opened = committed
+	s.db = NewLogDB(s.log, committed)
+	s.db.takeOutcomes = s.outcomes.Take
+	return 0, nil
+}
+
+// committed is up to where the log is known to be committed: by the saved commit index, which is saved lazily, by the
+// checkpoint, and by outcomes, which only committed entries have.
+func (s *Sequencer) committed(applied format.Index) format.Index {
+	st, _ := s.log.Replica(group, s.o.Node)
+	i := max(st.Commit, applied)
+	for _, seg := range s.log.Segments() {
+		for g := range seg.Groups {
+			if seg.Groups[g].Group != group {
+				continue
+			}
+			for _, o := range seg.Groups[g].Outcomes {
+				i = max(i, o.Last)
+			}
+		}
+	}
+	return max(min(i, st.Last), applied)
+}
+
+// Join implements engine.Replicated.
+func (s *Sequencer) Join(p engine.Peer) error {
+	s.peer = p
+	logTo(s.o.Log)
+	var err error
+	if s.links, err = newLinks(s); err != nil {
+		return err
+	}
+	if s.host, err = dragonboat.NewNodeHost(s.hostConfig()); err != nil {
+		return fmt.Errorf("replication: %s: %w", s.o.Listen, err)
+	}
+	s.session = newSession(s.host)
+	s.loops.Add(1)
+	go s.watch()
+	create := func(uint64, uint64) sm.IOnDiskStateMachine { return (*stateMachine)(s) }
+	if err := s.host.StartOnDiskReplica(s.initial(), s.joining, create, s.shardConfig()); err != nil {
+		return fmt.Errorf("replication: node %d: %w", s.o.Node, err)
+	}
+	return nil
+}
+
+// initial are the members to start with: those of the first start, always. One that joins is told.
+func (s *Sequencer) initial() map[uint64]dragonboat.Target {
+	if s.joining {
+		return nil
+	}
+	return maps.Clone(s.members)
+}
+
+// hostConfig are the settings of the library's host.
+func (s *Sequencer) hostConfig() config.NodeHostConfig {
+	c := config.NodeHostConfig{
+		NodeHostDir: s.o.Dir, RTTMillisecond: uint64(s.o.Tick / time.Millisecond), RaftAddress: s.o.Peers[s.o.Node],
+		RaftEventListener: (*listener)(s),
+		// What one slow peer may make this node keep, and what it takes from one that sends too fast; beyond it messages are
+		// dropped, which raft repairs.
+		MaxSendQueueSize: 64 << 20, MaxReceiveQueueSize: 64 << 20,
+	}
+	if s.o.Listen != c.RaftAddress {
+		c.ListenAddress = s.o.Listen
+	}
+	if t := s.o.TLS; t != nil {
+		c.MutualTLS, c.CAFile, c.CertFile, c.KeyFile = true, t.CA, t.Cert, t.Key
+	}
+	c.Expert.LogDBFactory = logDBFactory{s.db}
+	// One step worker: all groups share its saves, and thereby its flushes, of which a disk has few. It can not be changed on
+	// an existing directory.
+	c.Expert.Engine = config.EngineConfig{ExecShards: 1, CommitShards: 1, ApplyShards: 2, SnapshotShards: 2, CloseShards: 1}
+	return c
+}
+
+// shardConfig are the settings of the raft group.
+func (s *Sequencer) shardConfig() config.Config {
+	return config.Config{
+		ReplicaID: uint64(s.o.Node), ShardID: uint64(group),
+		HeartbeatRTT: 2, ElectionRTT: 10,
+		// A leader that no majority answers steps down, so that it does not hold calls up; one that was away does not
+		// disturb with a higher term.
+		CheckQuorum: true, PreVote: true, OrderedConfigChange: true,
+		// The state is made of the log and of the node's own checkpoints: the library takes no snapshots by itself, and its
+		// log is given away only by the node.
+		SnapshotEntries: 0, DisableAutoCompactions: true, CompactionOverhead: 1 << 40,
+		// No limit of entries in memory: with one the leader is slowed down to its slowest follower. What is in flight is
+		// bounded by inFlight and the size of an entry, a follower reads what it missed from the leader's log.
+		MaxInMemLogSize: 0,
+	}
+}
+
+// listener hears of elections, in a goroutine of the library that must not be held up.
+type listener Sequencer
+
+// LeaderUpdated implements raftio.IRaftEventListener.
+func (l *listener) LeaderUpdated(info raftio.LeaderInfo) {
+	if info.ShardID != uint64(group) {
+		return
+	}
+	for {
+		select {
+		case l.elected <- info:
+			return
+		case <-l.elected: // only the newest counts
+		}
+	}
+}
+
+// watch tells the node who leads.
+func (s *Sequencer) watch() {
+	defer s.loops.Done()
+	for {
+		select {
+		case <-s.ended:
+			return
+		case info := <-s.elected:
+			s.o.Log.Info("leader", "node", info.LeaderID, "term", info.Term)
+			s.freeRoom()
+			leader, epoch := format.Replica(info.LeaderID), format.Term(info.Term)
+			s.links.follow(leader, epoch)
+			if leader == s.o.Node {
+				s.peer.Follow(0, epoch)
+				s.loops.Add(1)
+				go func() {
+					defer s.loops.Done()
+					s.peer.Lead(epoch)
+				}()
+			} else {
+				s.peer.Follow(leader, epoch)
+			}
+		}
+	}
+}
+
+// freeRoom gives the room of proposals back that an election may have ended.
+func (s *Sequencer) freeRoom() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.epoch++
+	s.mu.inFlight = 0
+	s.mu.room.Broadcast()
+}
+
+// takeRoom waits for room for a proposal; false after Leave.
+func (s *Sequencer) takeRoom() (epoch uint64, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.mu.inFlight >= inFlight && !s.mu.left {
+		s.mu.room.Wait()
+	}
+	s.mu.inFlight++
+	return s.mu.epoch, !s.mu.left
+}
+
+func (s *Sequencer) giveRoom(epoch uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.epoch == epoch {
+		s.mu.inFlight--
+		s.mu.room.Broadcast()
+	}
+}
+
+// Propose implements engine.Sequencer. The library copies the entry.
+func (s *Sequencer) Propose(p *engine.Proposal) error {
+	epoch, ok := s.takeRoom()
+	if !ok {
+		return nil
+	}
+	s.joined = p.AppendTo(s.joined[:0])
+	for {
+		// The library puts the byte in front by itself.
+		rs, err := s.host.Propose(s.session.noop, s.joined[1:], proposeWithin)
+		switch {
+		case err == nil:
+			go s.await(rs, p.Header, epoch)
+			return nil
+		case errors.Is(err, dragonboat.ErrSystemBusy):
+			if s.rest(context.Background()) {
+				continue
+			}
+		}
+		s.giveRoom(epoch)
+		if !s.isEnded() {
+			h := p.Header
+			go func() { // the caller holds what Dropped needs
+				s.rest(context.Background())
+				s.peer.Dropped(h)
+			}()
+		}
+		return nil
+	}
+}
+
+// await follows a proposal to its end.
+func (s *Sequencer) await(rs *dragonboat.RequestState, h format.EntryHeader, epoch uint64) {
+	select {
+	case r := <-rs.ResultC():
+		rs.Release()
+		s.giveRoom(epoch)
+		if r.Dropped() && s.rest(context.Background()) {
+			s.peer.Dropped(h)
+		}
+	case <-s.ended:
+	}
+}
+
+// rest pauses; false when the sequencer or ctx ended.
+func (s *Sequencer) rest(ctx context.Context) bool { return s.restIn(ctx, pause) }
+
+func (s *Sequencer) restFor(d time.Duration) bool { return s.restIn(context.Background(), d) }
+
+func (s *Sequencer) restIn(ctx context.Context, d time.Duration) bool {
+	t := s.o.Clock.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C():
+		return true
+	case <-ctx.Done():
+	case <-s.ended:
+	}
+	return false
+}
+
+func (s *Sequencer) isEnded() bool {
+	select {
+	case <-s.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// errEnded is what calls after Close come to.
+var errEnded = errors.New("replication: the node has stopped")
+
+// Barrier implements engine.Replicated by raft's read index: a majority confirms who leads, and what was committed
+// then is waited for.
+func (s *Sequencer) Barrier(ctx context.Context) error {
+	for {
+		rs, err := s.host.ReadIndex(uint64(group), 2*time.Second)
+		if err == nil {
+			select {
+			case r := <-rs.ResultC():
+				done := r.Completed()
+				rs.Release()
+				if done {
+					return nil
+				}
+				err = errors.New("replication: nobody leads")
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-s.ended:
+				return errEnded
+			}
+		}
+		if !s.rest(ctx) {
+			if s.isEnded() {
+				return errEnded
+			}
+			return errors.Join(ctx.Err(), err)
+		}
+	}
+}
+
+// addressOf is the raft address of a node, "" for an unknown one.
+func (s *Sequencer) addressOf(node format.Replica) string {
+	if addr, ok := s.members[uint64(node)]; ok {
+		return addr
+	}
+	return s.o.Peers[node]
+}
+
+// Forward implements engine.Replicated.
+func (s *Sequencer) Forward(h engine.Handover) { s.links.forward(&h) }
+
+// FlushOutcomes implements engine.Sequencer. It makes the commit index durable as well: whoever asks is about to
+// write down a state that it covers.
+func (s *Sequencer) FlushOutcomes() error { return s.db.flushOutcomes(s.o.Node) }
+
+// Leave implements engine.Replicated.
+func (s *Sequencer) Leave(ctx context.Context) {
+	if s.host != nil {
+		s.handLeadership(ctx)
+	}
+	s.mu.Lock()
+	s.mu.left = true
+	s.mu.room.Broadcast()
+	s.mu.Unlock()
+	if s.links != nil {
+		s.links.leave()
+	}
+}
+
+// handLeadership asks the other voters to lead, one after the other, until one does.
+func (s *Sequencer) handLeadership(ctx context.Context) {
+	leader, _, ok, err := s.host.GetLeaderID(uint64(group))
+	if err != nil || !ok || leader != uint64(s.o.Node) {
+		return
+	}
+	for _, node := range slices.Sorted(maps.Keys(s.members)) {
+		if node == leader || s.host.RequestLeaderTransfer(uint64(group), node) != nil {
+			continue
+		}
+		for range transferTries {
+			if !s.rest(ctx) {
+				return
+			}
+			if now, _, ok, err := s.host.GetLeaderID(uint64(group)); err != nil || ok && now != leader {
+				return
+			}
+		}
+	}
+}
+
+// transferTries pauses are what a transfer takes at most.
+const transferTries = 60
+
+// end stops what only the process's end stops otherwise.
+func (s *Sequencer) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.isEnded() {
+		close(s.ended)
+	}
+	s.mu.left = true
+	s.mu.room.Broadcast()
+}
+
+// Close implements engine.Sequencer.
+func (s *Sequencer) Close() error {
+	s.end()
+	if s.links != nil {
+		s.links.close()
+	}
+	if s.host != nil {
+		s.host.Close()
+	}
+	s.loops.Wait()
+	err := error(nil)
+	if s.db != nil {
+		err = s.FlushOutcomes()
+	}
+	return errors.Join(err, s.log.Close())
+}
+
+// Kill ends the sequencer as far as that is possible inside a process: nothing more is written.
+func (s *Sequencer) Kill() {
+	s.end()
+	if s.links != nil {
+		s.links.close()
+	}
+	s.log.Kill()
+}
