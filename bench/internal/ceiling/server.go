@@ -16,7 +16,7 @@ import (
 
 // Options bound what is held. Zero values take the defaults.
 type Options struct {
-	// KeepBytes is how much of the batches produced last is kept for fetches, 256 MiB by default.
+	// KeepBytes is how much of the batches produced last is kept for fetches, 128 MiB by default.
 	KeepBytes int
 	// PartitionsMax is the most a topic can have, 1,000,000 by default.
 	PartitionsMax int
@@ -44,7 +44,7 @@ type Server struct {
 // Listen answers at an address until Close.
 func Listen(addr string, o Options) (*Server, error) {
 	if o.KeepBytes == 0 {
-		o.KeepBytes = 256 << 20
+		o.KeepBytes = 128 << 20
 	}
 	if o.PartitionsMax == 0 {
 		o.PartitionsMax = 1_000_000

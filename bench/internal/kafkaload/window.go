@@ -82,7 +82,7 @@ func (r *run) measure(m *meters, first moment) (*Result, error) {
 			return nil, err
 		}
 		now := r.moment(m)
-		w := Window{From: last.at.Sub(r.start), Elapsed: now.at.Sub(last.at), Produced: now.produced - last.produced,
+		w := Window{From: max(last.at.Sub(r.start), 0), Elapsed: now.at.Sub(last.at), Produced: now.produced - last.produced,
 			Consumed: now.consumed - last.consumed, Usage: now.broker.Usage, Warmup: end <= r.o.Warmup}
 		r.produceTimes.Take(&w.Produce)
 		r.arrivals.Take(&w.Arrival)

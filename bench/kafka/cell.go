@@ -1,0 +1,185 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"queen/bench/internal/kafkaload"
+	"queen/bench/internal/procfs"
+	"queen/bench/internal/report"
+)
+
+// cell is one target with one number of partitions.
+type cell struct {
+	target     string
+	partitions int
+	result     *kafkaload.Result // nil with err
+	report     *report.Report    // nil with err
+	err        error
+}
+
+// measure runs a cell on a broker of its own.
+func measure(ctx context.Context, o *options, target string, partitions int) *cell {
+	c := &cell{target: target, partitions: partitions}
+	dir, err := report.TempDir(o.data)
+	if err != nil {
+		c.err = err
+		return c
+	}
+	defer os.RemoveAll(dir)
+	b, err := targetByName(target)(o, dir)
+	if err != nil {
+		c.err = err
+		return c
+	}
+	if !o.quiet {
+		fmt.Fprintf(os.Stderr, "%s, %d partitions\n", target, partitions)
+	}
+	err = c.run(ctx, o, b, dir)
+	if err != nil {
+		c.result, c.report = nil, nil
+		if log := b.log(); log != "" {
+			err = fmt.Errorf("%w\nit said:\n%s", err, log)
+		}
+	}
+	c.err = errors.Join(err, b.stop())
+	return c
+}
+
+// run loads a broker; its end is that of the load.
+func (c *cell) run(ctx context.Context, o *options, b *broker, dir string) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if b.ended != nil {
+		go func() {
+			select {
+			case <-b.ended:
+				cancel(errors.New("the broker ended while it was measured"))
+			case <-ctx.Done():
+			}
+		}()
+	}
+	l := o.load
+	l.Addr, l.Process, l.Data, l.Partitions, l.CreateStep = b.addr, b.pid, dir, c.partitions, b.step
+	// A broker that was found running may have topics of earlier runs.
+	l.Topic = fmt.Sprintf("%s-%d", l.Topic, time.Now().UnixNano())
+	l.Producers, l.Consumers = min(l.Producers, c.partitions), min(l.Consumers, c.partitions)
+	if !o.quiet {
+		l.OnWindow = func(w kafkaload.Window) { fmt.Fprintln(os.Stderr, w) }
+	}
+	c.report = &report.Report{Program: fmt.Sprintf("kafka %s %d", c.target, c.partitions)}
+	if o.overload {
+		return c.pressed(ctx, o, l)
+	}
+	var err error
+	if c.result, err = kafkaload.Run(ctx, l); err != nil {
+		return err
+	}
+	c.fill(&l)
+	if o.soak > 0 {
+		c.judgeSoak(o)
+	}
+	return nil
+}
+
+// pressed measures the capacity, then offers a multiple of it on a topic of its own.
+func (c *cell) pressed(ctx context.Context, o *options, l kafkaload.Options) error {
+	l.Rate = 0
+	capacity, err := kafkaload.Run(ctx, l)
+	if err != nil {
+		return err
+	}
+	rate := ratePerSecond(capacity)
+	l.Topic += "-pressed"
+	l.Rate = rate * o.factor
+	// An open loop offers no more than may be in flight: enough that the broker is what limits. What piles up is not waited
+	// for: how much is consumed while producers press is the question.
+	l.InFlight *= 4
+	l.LeaveRest = true
+	if c.result, err = kafkaload.Run(ctx, l); err != nil {
+		return err
+	}
+	r := c.report
+	seconds := c.result.Elapsed.Seconds()
+	r.Add("capacity", rate, "msg/s")
+	r.Add("offered", l.Rate, "msg/s")
+	r.Add("accepted", float64(c.result.Produced)/seconds, "msg/s")
+	r.Add("consumed", float64(c.result.Consumed)/seconds, "msg/s")
+	r.Add("consumed of accepted", float64(c.result.Consumed)/float64(max(c.result.Produced, 1)), "")
+	r.Violations = append(r.Violations, capacity.Violations...)
+	c.fill(&l)
+	return nil
+}
+
+// ratePerSecond counts records that came in and went out.
+func ratePerSecond(r *kafkaload.Result) float64 {
+	return float64(min(r.Produced, r.Consumed)) / r.Elapsed.Seconds()
+}
+
+func worstWindow(r *kafkaload.Result) (worst time.Duration) {
+	for i := range r.Windows {
+		worst = max(worst, r.Windows[i].Produce.Percentile(99))
+	}
+	return worst
+}
+
+func conditions(l *kafkaload.Options) string {
+	pace, readers := "as fast as it goes", "assigned directly"
+	if l.Rate > 0 {
+		pace = report.Number(l.Rate) + " msg/s open loop"
+	}
+	if l.Group != "" {
+		readers = "in a consumer group"
+	}
+	return fmt.Sprintf("%d partitions, %d producers of %d x %d B, acks=all, idempotent, lz4, linger %v, at most %d in flight, %d consumers %s, "+
+		"%s, %v after %v, load %.1f", l.Partitions, l.Producers, l.Batch, l.Size, l.Linger, l.InFlight, l.Consumers, readers, pace, l.Duration,
+		l.Warmup, procfs.Load())
+}
+
+// fill notes what the load measured.
+func (c *cell) fill(l *kafkaload.Options) {
+	r, res := c.report, c.result
+	r.Conditions = conditions(l)
+	seconds := res.Elapsed.Seconds()
+	r.Add("rate in", float64(res.Produced)/seconds, "msg/s")
+	r.Add("rate out", float64(res.Consumed)/seconds, "msg/s")
+	r.Latency("produce", &res.Produce)
+	r.Latency("e2e", &res.Arrival)
+	r.Add("worst window produce p99", float64(worstWindow(res))/1e3, "us")
+	messages := float64(max(res.Produced, 1))
+	if l.Process != 0 {
+		r.Spent(res.Spent, res.Produced)
+		r.Add("rss before", float64(res.Before)/(1<<20), "MiB")
+		r.Add("rss after", float64(res.After)/(1<<20), "MiB")
+		r.Add("rss slope", res.Slope/(1<<20), "MiB/min")
+	}
+	r.Add("loader cpu", res.Loader.Usage.CPU.Seconds()/res.Loader.Elapsed.Seconds(), "cores")
+	r.Add("loader cpu per message", float64(res.Loader.Usage.CPU.Microseconds())/messages, "us")
+	w := res.Wire
+	r.Add("messages per produce request", messages/float64(max(w.Produces, 1)), "")
+	r.Add("fetch requests", float64(w.Fetches)/seconds, "1/s")
+	r.Add("bytes of a fetch request", float64(w.FetchBytes)/float64(max(w.Fetches, 1)), "B")
+	r.Add("fetch request bytes per message", float64(w.FetchBytes)/float64(max(res.Consumed, 1)), "B")
+	r.Add("fetch answer bytes per message", float64(w.FetchedBytes)/float64(max(res.Consumed, 1)), "B")
+	r.Add("repeats", float64(res.Repeats), "msg")
+	r.Add("left", float64(res.Left), "msg")
+	r.Violations = append(r.Violations, res.Violations...)
+}
+
+// judgeSoak holds a long run to its promises.
+func (c *cell) judgeSoak(o *options) {
+	for i := range c.result.Windows {
+		w := &c.result.Windows[i]
+		if p99 := w.Produce.Percentile(99); p99 > o.p99 {
+			c.report.Violate("the window at %v has a produce p99 of %v, at most %v", w.From.Round(time.Second), p99, o.p99)
+		}
+	}
+	grown := c.result.Slope * c.result.Elapsed.Minutes() / float64(max(c.result.Before, 1))
+	c.report.Add("rss growth", grown, "of that before")
+	if grown > o.growth {
+		c.report.Violate("memory grew by %.0f %% over the run, at most %.0f %%", grown*100, o.growth*100)
+	}
+}
