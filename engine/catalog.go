@@ -12,6 +12,9 @@ type ConfigureRequest struct {
 	Replace bool
 	Reset   format.OptionMask
 	Patch   format.QueueOptions // Patch.Set says which fields count
+	// Guarded makes the change only to the queue whose id is Life, or with zero only if there is no queue; else CodeGone.
+	Guarded bool
+	Life    format.QueueID
 }
 
 // QueueInfo describes a queue.

@@ -44,7 +44,7 @@ func (c catalog) Configure(ctx context.Context, who Caller, r ConfigureRequest) 
 	}
 	s, it, err := c.n.change(ctx, func(b *format.CommandBuf) {
 		b.AddConfigure(&format.Configure{Tenant: who.Tenant, Queue: viewBytes(r.Queue), Replace: r.Replace,
-			Reset: r.Reset, Patch: r.Patch})
+			Reset: r.Reset, Patch: r.Patch, Guarded: r.Guarded, Life: r.Life})
 	})
 	if err != nil {
 		return QueueInfo{}, err

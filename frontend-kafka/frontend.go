@@ -126,6 +126,7 @@ type Frontend struct {
 	table   map[int16]*api
 	metrics *metrics
 	budget  *budget
+	cached  settingsCache
 
 	// attached is closed when there is an engine.
 	attached  chan struct{}

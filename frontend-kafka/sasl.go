@@ -1,6 +1,9 @@
 package frontendkafka
 
-import "errors"
+import (
+	"errors"
+	"slices"
+)
 
 // Mechanism is a way to authenticate, by its name on the wire.
 type Mechanism string
@@ -11,6 +14,9 @@ const (
 	ScramSHA256 Mechanism = "SCRAM-SHA-256"
 	ScramSHA512 Mechanism = "SCRAM-SHA-512"
 )
+
+// offers tells whether clients of the listener may use a mechanism.
+func (l *Listener) offers(m Mechanism) bool { return slices.Contains(l.SASL, m) }
 
 // saslState is where a connection is in authenticating.
 type saslState struct {

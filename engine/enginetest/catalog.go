@@ -73,6 +73,15 @@ func (s *state) configure(t format.Tenant, r *engine.ConfigureRequest) (*queue, 
 	if e := checkNames(r.Queue, ""); e != nil {
 		return nil, e
 	}
+	if r.Guarded {
+		var life format.QueueID
+		if q := s.queue(t, r.Queue); q != nil {
+			life = s.queueInfo(q).ID
+		}
+		if life != r.Life {
+			return nil, &engine.Error{Code: engine.CodeGone}
+		}
+	}
 	set := r.Patch.Set
 	if set&format.OptRetentionSinkHold != 0 && !sinkHold.MatchString(r.Patch.RetentionSinkHold) {
 		return nil, &engine.Error{Code: engine.CodeBadRequest, Field: "retentionSinkHold", Message: "not a sink name"}

@@ -17,6 +17,12 @@ const (
 	// AdminGroup is what a coordinator keeps of a consumer group. Only a Group command writes it, and its bounds are
 	// those of groups.
 	AdminGroup AdminKind = 7
+	// AdminKafkaConfig is what Kafka clients configured of a topic, a group or a broker and no option of ours holds.
+	AdminKafkaConfig AdminKind = 8
+	// AdminKafkaUser is a user of SCRAM, by its name, under SystemTenant: names are the whole cluster's.
+	AdminKafkaUser AdminKind = 9
+	// AdminKafkaQuota is a quota of Kafka clients, by its entity.
+	AdminKafkaQuota AdminKind = 10
 )
 
 // SystemTenant owns the administrative rows that are no tenant's.

@@ -5,6 +5,7 @@ const (
 	trimCompleted = 1 << 0
 
 	configureReplace = 1 << 1
+	configureGuarded = 1 << 2
 
 	deleteAllQueues        = 1 << 1
 	deleteKeepRegistration = 1 << 2
@@ -122,23 +123,30 @@ func (r *CommandReader) Trim(v *Trim) error {
 // AddConfigure adds a Configure. Of Patch only the options in Patch.Set travel.
 func (b *CommandBuf) AddConfigure(v *Configure) {
 	at := b.begin(KindConfigure)
-	c := append(b.Commands, tenantFlag(v.Tenant)|bit(v.Replace, configureReplace))
+	c := append(b.Commands, tenantFlag(v.Tenant)|bit(v.Replace, configureReplace)|bit(v.Guarded, configureGuarded))
 	c = putTenant(c, v.Tenant)
 	c = putBytes(c, v.Queue)
 	c = putUvarint(c, uint64(v.Reset))
-	b.Commands = AppendOptions(c, &v.Patch)
+	c = AppendOptions(c, &v.Patch)
+	if v.Guarded {
+		c = putUvarint(c, uint64(v.Life))
+	}
+	b.Commands = c
 	b.end(at, 1)
 }
 
 // Configure decodes the current command; the strings of Patch are copies.
 func (r *CommandReader) Configure(v *Configure) error {
 	d := r.open(KindConfigure)
-	flags := d.flags(flagDefaultTenant | configureReplace)
+	flags := d.flags(flagDefaultTenant | configureReplace | configureGuarded)
 	*v = Configure{
-		Tenant: d.tenant(flags), Queue: d.bytes(), Replace: flags&configureReplace != 0,
+		Tenant: d.tenant(flags), Queue: d.bytes(), Replace: flags&configureReplace != 0, Guarded: flags&configureGuarded != 0,
 		Reset: d.optionMask(),
 	}
 	d.options(&v.Patch)
+	if v.Guarded {
+		v.Life = QueueID(d.uvarint())
+	}
 	return r.done(&d)
 }
 

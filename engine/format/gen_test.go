@@ -281,7 +281,11 @@ func (g gen) adminCommand(b *CommandBuf, k Kind) any {
 		b.AddTrim(v)
 		return v
 	case KindConfigure:
-		v := &Configure{g.tenant(), g.bytes(9), g.flip(), OptionMask(g.Uint32()) & OptAll, g.options(false)}
+		v := &Configure{Tenant: g.tenant(), Queue: g.bytes(9), Replace: g.flip(), Reset: OptionMask(g.Uint32()) & OptAll,
+			Patch: g.options(false), Guarded: g.flip()}
+		if v.Guarded {
+			v.Life = QueueID(g.u64())
+		}
 		b.AddConfigure(v)
 		return v
 	case KindDelete:

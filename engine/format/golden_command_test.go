@@ -62,9 +62,11 @@ func commandGoldens() []golden {
 	reveal := &Reveal{65, 300, goldenWall, 2}
 	retain := &Retain{6, goldenWall, 2}
 	trim := &Trim{6, true, 2, []TrimItem{{65, 300}, {129, 5}}}
-	configure := &Configure{DefaultTenant, []byte("q"), true, OptTTL, QueueOptions{
+	configure := &Configure{Tenant: DefaultTenant, Queue: []byte("q"), Replace: true, Reset: OptTTL, Patch: QueueOptions{
 		Namespace: "ns", LeaseTime: 60, DeadLetterQueue: true, Set: OptNamespace | OptLeaseTime | OptDeadLetterQueue,
 	}}
+	guarded := &Configure{Tenant: goldenTenant, Queue: []byte("q"), Patch: QueueOptions{KafkaPartitions: 7, Set: OptKafkaPartitions},
+		Guarded: true, Life: 300}
 	del := &Delete{DeleteGroup, goldenTenant, []byte("q"), false, []byte("g"), true, 65, 300}
 	purge := &Purge{DefaultTenant, []byte("q"), []byte("g"), false}
 	admin := &Admin{goldenTenant, AdminEphemeral, []byte("n"), []byte("value"), false, true, Place{70_000, 5}}
@@ -99,6 +101,8 @@ func commandGoldens() []golden {
 		commandGolden("configure", func(b *CommandBuf) { b.AddConfigure(configure) }, configure,
 			"1 flags: default tenant, replace\n2 queue\n2 reset: ttl\n2 set: namespace, leaseTime, deadLetterQueue\n"+
 				"3 namespace\n1 leaseTime, zigzag\n1 deadLetterQueue"),
+		commandGolden("configure-guarded", func(b *CommandBuf) { b.AddConfigure(guarded) }, guarded,
+			"1 flags: guarded\n16 tenant\n2 queue\n1 reset\n4 set: kafkaPartitions\n1 kafkaPartitions, zigzag\n2 life"),
 		commandGolden("delete", func(b *CommandBuf) { b.AddDelete(del) }, del,
 			"1 flags: keep registration\n1 what: group\n16 tenant\n2 queue\n2 name\n1 partition\n2 offset"),
 		commandGolden("sweep", func(b *CommandBuf) { b.AddSweep(&Sweep{4096}) }, &Sweep{4096}, "2 limit"),

@@ -98,4 +98,7 @@ type Configure struct {
 	Reset OptionMask
 	// Patch holds the values of the options in Patch.Set.
 	Patch QueueOptions
+	// Guarded refuses the change (CodeGone) unless the queue's life is Life; zero means that there is no queue.
+	Guarded bool
+	Life    QueueID
 }

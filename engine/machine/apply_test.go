@@ -438,3 +438,34 @@ func FuzzApply(f *testing.F) {
 		}
 	})
 }
+
+// TestGuardedConfigure: a change that names a life of its queue meets no other, and one that wants to make a queue makes
+// it once.
+func TestGuardedConfigure(t *testing.T) {
+	r := newRig(t)
+	configure := func(partitions int64, life format.QueueID) format.Code {
+		c := format.Configure{Tenant: format.DefaultTenant, Queue: []byte("q"), Guarded: true, Life: life}
+		c.Patch.KafkaPartitions, c.Patch.Set = partitions, format.OptKafkaPartitions
+		r.buf.AddConfigure(&c)
+		return r.apply().Items[0].Code
+	}
+	if code := configure(1, 7); code != format.CodeGone {
+		t.Fatalf("there is no queue: %d", code)
+	}
+	if code := configure(2, 0); code != format.CodeOK {
+		t.Fatalf("the first: %d", code)
+	}
+	if code := configure(3, 0); code != format.CodeGone {
+		t.Fatalf("the second: %d", code)
+	}
+	q, _ := r.m.QueueByName(format.DefaultTenant, "q")
+	if code := configure(4, q.ID); code != format.CodeOK {
+		t.Fatalf("its own life: %d", code)
+	}
+	if code := configure(5, q.ID+1); code != format.CodeGone {
+		t.Fatalf("another life: %d", code)
+	}
+	if q, _ = r.m.QueueByName(format.DefaultTenant, "q"); q.Options.KafkaPartitions != 4 {
+		t.Fatalf("the width is %d", q.Options.KafkaPartitions)
+	}
+}

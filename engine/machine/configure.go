@@ -4,6 +4,9 @@ import "queen/engine/format"
 
 // applyConfigure merges options into a queue, creating it when absent (S-cfg-1 to 7, 9).
 func (m *Machine) applyConfigure(c *format.Configure, res *format.ConfigResult) format.Code {
+	if c.Guarded && m.lifeOf(c.Tenant, c.Queue) != c.Life {
+		return format.CodeGone
+	}
 	q, created := m.ensureQueue(c.Tenant, c.Queue, byConfigure)
 	if q == nil {
 		return format.CodeLimit
@@ -23,6 +26,15 @@ func (m *Machine) applyConfigure(c *format.Configure, res *format.ConfigResult) 
 	m.soilQueue(q)
 	res.Queue, res.Created, res.Options = format.QueueID(q.id), created, q.opts
 	return format.CodeOK
+}
+
+// lifeOf is the id of a queue; zero when there is none.
+func (m *Machine) lifeOf(t format.Tenant, name []byte) format.QueueID {
+	q := m.queueBy(t, name)
+	if q == nil {
+		return 0
+	}
+	return format.QueueID(q.id)
 }
 
 // overlay copies the options of mask from src to dst.

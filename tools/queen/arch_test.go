@@ -111,7 +111,7 @@ var libraryTable = []libraryRow{
 	{"github.com/gobwas/ws", []string{"frontend-http"}, "WebSockets end in their frontend"},
 	{"github.com/go-faster/jx", []string{"frontend-http", "engine/batch"},
 		"JSON ends in its frontend; records have a JSON form that two of them share"},
-	{"encoding/json", []string{"frontend-http", "frontend-mcp", "tools", "bench", "engine/auth", "engine/value"},
+	{"encoding/json", []string{"frontend-http", "frontend-mcp", "frontend-kafka", "tools", "bench", "engine/auth", "engine/value"},
 		"JSON ends in its frontend; tokens and their keys are JSON, and so are values of keys"},
 	{"net/http", []string{"frontend-http", "frontend-mcp", "tools", "bench"}, "the engine serves nobody"},
 }

@@ -1,0 +1,288 @@
+package frontendkafka
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"queen/engine"
+	"queen/engine/format"
+)
+
+// recorded is what was set of one resource, as the row holds it.
+type recorded struct {
+	V int `json:"v"`
+	// Topic is the life of the queue that a topic's row belongs to: a topic that is made again starts clean.
+	Topic string            `json:"topic,omitempty"`
+	Set   map[string]string `json:"set"`
+
+	at format.Place
+}
+
+const recordedVersion = 1
+
+// Kinds of resources, as the names of rows begin.
+const (
+	ofTopic  = "topic/"
+	ofGroup  = "group/"
+	ofBroker = "broker/"
+)
+
+// decodeRecorded reads a row; one that a newer version wrote is refused.
+func decodeRecorded(b []byte) (recorded, error) {
+	var r recorded
+	if err := json.Unmarshal(b, &r); err != nil {
+		return r, fmt.Errorf("a row of configuration does not decode: %w", err)
+	}
+	if r.V != recordedVersion {
+		return r, fmt.Errorf("a row of configuration has version %d, and %d is known here", r.V, recordedVersion)
+	}
+	return r, nil
+}
+
+// recordedOf reads what was set of a resource; life is the topic's id, zero for others. A row of another life counts as
+// none, but its place is kept: it is what a change goes over.
+func (f *Frontend) recordedOf(t format.Tenant, name string, life format.UUID) (recorded, error) {
+	row, ok := f.rows.AdminRow(t, format.AdminKafkaConfig, name)
+	if !ok {
+		return recorded{}, nil
+	}
+	r, err := decodeRecorded(row.Value)
+	if err != nil {
+		return recorded{}, err
+	}
+	r.at = row.At
+	if r.Topic != lifeName(life) {
+		r.Set = nil
+	}
+	return r, nil
+}
+
+func lifeName(life format.UUID) string {
+	if life.IsZero() {
+		return ""
+	}
+	return life.String()
+}
+
+// errChanged says that a row is not any more what a change was made of.
+var errChanged = errors.New("the configuration was changed at the same moment")
+
+// record writes what is set of a resource over what recordedOf read. Nothing set is no row.
+func (f *Frontend) record(ctx context.Context, t format.Tenant, name string, life format.UUID, over format.Place, set map[string]string) error {
+	if len(set) == 0 && over.IsZero() {
+		return nil
+	}
+	value, err := json.Marshal(recorded{V: recordedVersion, Topic: lifeName(life), Set: set})
+	if err != nil {
+		return err
+	}
+	change := engine.AdminChange{Kind: format.AdminKafkaConfig, Name: name, Value: value, Delete: len(set) == 0, Guarded: true, At: over}
+	applied, err := f.rows.SetAdmin(ctx, t, change)
+	if errors.Is(err, &engine.Error{Code: engine.CodeTooLarge}) && f.sweepRecorded(ctx, t) {
+		applied, err = f.rows.SetAdmin(ctx, t, change)
+	}
+	if err == nil && !applied {
+		return errChanged
+	}
+	return err
+}
+
+// sweepRecorded removes rows of topics that are no more: their queues were deleted by others. It tells whether there
+// were any.
+func (f *Frontend) sweepRecorded(ctx context.Context, t format.Tenant) (any bool) {
+	for after := ofTopic; ; {
+		rows := f.rows.AdminRows(t, format.AdminKafkaConfig, after, 256)
+		for _, row := range rows {
+			after = row.Name
+			name, ok := strings.CutPrefix(row.Name, ofTopic)
+			if !ok {
+				return any
+			}
+			r, err := decodeRecorded(row.Value)
+			q, missing := f.engine.Catalog().Topic(ctx, engine.Caller{Tenant: t}, name)
+			if err != nil || missing == nil && lifeName(q.Topic) == r.Topic {
+				continue
+			}
+			gone, _ := f.rows.SetAdmin(ctx, t, engine.AdminChange{Kind: format.AdminKafkaConfig, Name: row.Name, Delete: true,
+				Guarded: true, At: row.At})
+			any = any || gone
+		}
+		if len(rows) == 0 {
+			return any
+		}
+	}
+}
+
+// forget removes what was recorded of a resource that is no more.
+func (f *Frontend) forget(ctx context.Context, t format.Tenant, name string) {
+	row, ok := f.rows.AdminRow(t, format.AdminKafkaConfig, name)
+	if ok {
+		// A row that stays is ignored and swept later.
+		_, _ = f.rows.SetAdmin(ctx, t, engine.AdminChange{Kind: format.AdminKafkaConfig, Name: name, Delete: true, Guarded: true, At: row.At})
+	}
+}
+
+// topicSettings are what producers and readers of a topic must know of its configuration.
+type topicSettings struct {
+	// maxMessageBytes bounds a batch as it is sent.
+	maxMessageBytes int
+	// compact says that records need a key; appendTime that records get the time of their append.
+	compact, appendTime bool
+}
+
+var defaultSettings = topicSettings{maxMessageBytes: defaultMaxMessageBytes}
+
+// settingsCache keeps parsed settings as of a generation of the administrative rows.
+type settingsCache struct{ at atomic.Pointer[settingsOf] }
+
+type settingsOf struct {
+	generation uint64
+	mu         sync.Mutex
+	topics     map[settingsKey]*topicSettings // at most settingsMax
+}
+
+type settingsKey struct {
+	tenant format.Tenant
+	life   format.UUID
+}
+
+const settingsMax = 10_000
+
+// settings are those of a topic: a look into a map unless a row changed.
+func (f *Frontend) settings(who engine.Caller, t *topic) *topicSettings {
+	generation := f.rows.AdminGeneration()
+	s := f.cached.at.Load()
+	if s == nil || s.generation != generation {
+		s = &settingsOf{generation: generation, topics: map[settingsKey]*topicSettings{}}
+		f.cached.at.Store(s)
+	}
+	key := settingsKey{who.Tenant, t.queue.Topic}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if found, ok := s.topics[key]; ok {
+		return found
+	}
+	made := f.parseSettings(who, t)
+	if len(s.topics) < settingsMax {
+		s.topics[key] = made
+	}
+	return made
+}
+
+func (f *Frontend) parseSettings(who engine.Caller, t *topic) *topicSettings {
+	r, err := f.recordedOf(who.Tenant, ofTopic+t.name, t.queue.Topic)
+	if err != nil || len(r.Set) == 0 {
+		return &defaultSettings
+	}
+	s := defaultSettings
+	if n, err := strconv.Atoi(r.Set[maxMessageBytes]); err == nil {
+		s.maxMessageBytes = n
+	}
+	s.compact = compacts(r.Set)
+	s.appendTime = r.Set[timestampType] == "LogAppendTime"
+	return &s
+}
+
+func compacts(set map[string]string) bool { return strings.Contains(set[cleanupPolicy], "compact") }
+
+// groupSettings are what was configured of a group, over the defaults.
+func (f *Frontend) groupSettings(who engine.Caller, group string) map[string]string {
+	all := map[string]string{}
+	for _, n := range groupConfigs {
+		all[n.name] = n.def
+	}
+	if r, err := f.recordedOf(who.Tenant, ofGroup+group, format.UUID{}); err == nil {
+		maps.Copy(all, r.Set)
+	}
+	return all
+}
+
+// effective is every name of a topic with its value; set says which were set by somebody.
+func (f *Frontend) effective(t *topic, r recorded) (values map[string]string, set map[string]bool) {
+	values, set = map[string]string{}, map[string]bool{}
+	for _, n := range topicConfigs {
+		values[n.name] = n.def
+	}
+	for name, v := range r.Set {
+		values[name], set[name] = v, true
+	}
+	// What the queue does about age is the truth, whoever configured it.
+	o := &t.queue.Options
+	switch {
+	case !o.RetentionEnabled || o.RetentionSeconds <= 0:
+		if v, ok := r.Set[retentionMs]; ok && (retentionSeconds(v) < 0 || !deletes(r.Set)) {
+			break
+		}
+		values[retentionMs] = "-1"
+		delete(set, retentionMs)
+	case retentionSeconds(values[retentionMs]) != o.RetentionSeconds:
+		values[retentionMs], set[retentionMs] = strconv.FormatInt(o.RetentionSeconds*1000, 10), true
+	}
+	return values, set
+}
+
+// deletes tells whether the policy removes records by age.
+func deletes(set map[string]string) bool {
+	v, ok := set[cleanupPolicy]
+	return !ok || strings.Contains(v, "delete")
+}
+
+// retentionSeconds is what the queue is told of a retention.ms: whole seconds, rounded up, at least one; -1 for ever.
+func retentionSeconds(ms string) int64 {
+	n, err := strconv.ParseInt(ms, 10, 64)
+	if err != nil || n < 0 {
+		return -1
+	}
+	return max(n/1000+min(n%1000, 1), 1)
+}
+
+// apply makes values the configuration of a topic: what the queue has an option for goes there, in one change before the
+// row, which holds everything that was set.
+func (f *Frontend) apply(ctx context.Context, who engine.Caller, t *topic, r recorded, set map[string]string) error {
+	before, _ := f.effective(t, r)
+	want := int64(-1)
+	if v, ok := set[retentionMs]; ok && deletes(set) {
+		want = retentionSeconds(v)
+	}
+	have := retentionSeconds(before[retentionMs])
+	if !deletes(r.Set) {
+		have = -1
+	}
+	if want != have {
+		patch := format.QueueOptions{Set: format.OptRetentionEnabled | format.OptRetentionSeconds}
+		if want >= 0 {
+			patch.RetentionEnabled, patch.RetentionSeconds = true, want
+		}
+		if _, err := f.engine.Catalog().Configure(ctx, who, engine.ConfigureRequest{Queue: t.name, Patch: patch}); err != nil {
+			return err
+		}
+	}
+	return f.record(ctx, who.Tenant, ofTopic+t.name, t.queue.Topic, r.at, set)
+}
+
+// checkTopicConfig tells what is wrong with a name and value of a topic.
+func (f *Frontend) checkTopicConfig(l *Listener, name, value string) error {
+	n := topicConfigs.find(name)
+	if n == nil {
+		return &fault{kerr.InvalidConfig, fmt.Sprintf("unknown topic configuration %.64q", name)}
+	}
+	if err := n.valid(value); err != nil {
+		return &fault{kerr.InvalidConfig, err.Error()}
+	}
+	if name == minInsync {
+		voters := len(f.cluster(l).voters)
+		if v, _ := strconv.Atoi(strings.TrimSpace(value)); v > voters/2+1 {
+			return &fault{kerr.InvalidConfig, fmt.Sprintf("%s %d is more than the majority of %d nodes", minInsync, v, voters)}
+		}
+	}
+	return nil
+}
