@@ -114,8 +114,6 @@ type Catalog interface {
 	SetSubscription(ctx context.Context, c Caller, group string, from format.Wall) (uint64, error)
 
 	Queue(ctx context.Context, c Caller, queue string) (QueueInfo, error) // CodeUnknownQueue
-	// FindQueue is Queue without the figures of partitions, which take time to count; an empty name finds by id.
-	FindQueue(ctx context.Context, c Caller, queue string, id format.QueueID) (QueueInfo, error) // CodeUnknownQueue
 	Queues(ctx context.Context, c Caller, p Page) (rows []QueueInfo, next string, err error)
 	// Topic is Queue without the figures that are counted (messages, pending, processing), in
 	// constant time; Topics lists like Queues. TopicByID finds one by QueueInfo.Topic; CodeUnknownQueue.

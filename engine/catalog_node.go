@@ -188,24 +188,6 @@ func (c catalog) Queue(_ context.Context, who Caller, queue string) (QueueInfo, 
 	return c.n.queueInfo(&q), nil
 }
 
-func (c catalog) FindQueue(_ context.Context, who Caller, queue string, id format.QueueID) (QueueInfo, error) {
-	c.n.state.RLock()
-	defer c.n.state.RUnlock()
-	var q machine.Queue
-	var ok bool
-	if queue != "" {
-		q, ok = c.n.state.m.QueueByName(who.Tenant, queue)
-	} else {
-		q, ok = c.n.state.m.QueueByID(id)
-		ok = ok && q.ID == id
-	}
-	if !ok || q.Tenant != who.Tenant {
-		return QueueInfo{}, errOfCode(format.CodeUnknownQueue)
-	}
-	return QueueInfo{ID: q.ID, Name: q.Name, CreatedAt: q.Created, Options: q.Options, Partitions: q.Partitions,
-		DeadLetters: q.DeadLetters}, nil
-}
-
 func (c catalog) Queues(_ context.Context, who Caller, p Page) ([]QueueInfo, string, error) {
 	after, limit, err := p.parse(1000)
 	if err != nil {

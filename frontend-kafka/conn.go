@@ -53,6 +53,9 @@ type conn struct {
 	out       []byte
 	also      []answer
 	throttled time.Duration
+	// fetches is what is remembered of fetch sessions; held are bytes of records in answers that are not written yet.
+	fetches fetchMemory
+	held    int64
 }
 
 // answer is a further answer of a handler that took several requests.
@@ -78,6 +81,8 @@ func (c *conn) serve() {
 		_ = c.nc.Close()
 		c.cancel()
 		c.hungUp()
+		c.endSessions()
+		c.wrote()
 		c.f.conns.remove(c)
 	}()
 	if err := c.handshake(); err != nil {
@@ -244,6 +249,7 @@ func (c *conn) flush() error {
 		}
 		rest = rest[n:]
 	}
+	c.wrote()
 	if c.out = c.out[:0]; cap(c.out) > outKept {
 		c.out = nil
 	}

@@ -140,6 +140,10 @@ type Frontend struct {
 	conns           connSet
 	accepting       sync.WaitGroup
 	parked          atomic.Int64
+
+	sessions  fetchSessions
+	answers   answers
+	fetchPass atomic.Uint64
 }
 
 // New builds a Frontend; Serve starts it.

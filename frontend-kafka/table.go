@@ -36,6 +36,8 @@ type api struct {
 // line each, and their files hold them.
 func table() []*api {
 	return []*api{
+		produceAPI(),
+		fetchAPI(),
 		metadataAPI(),
 		apiVersionsAPI(),
 	}

@@ -21,20 +21,6 @@ func (m *modelCatalog) Queue(_ context.Context, c engine.Caller, queue string) (
 	return info, err
 }
 
-func (m *modelCatalog) FindQueue(ctx context.Context, c engine.Caller, queue string, id format.QueueID) (engine.QueueInfo, error) {
-	if queue == "" {
-		_ = m.model().with(func(s *state) error {
-			for _, q := range s.queues {
-				if info := s.queueInfo(q); info.ID == id {
-					queue = q.name
-				}
-			}
-			return nil
-		})
-	}
-	return m.Queue(ctx, c, queue)
-}
-
 func (m *modelCatalog) Queues(_ context.Context, c engine.Caller, p engine.Page) (rows []engine.QueueInfo, next string, err error) {
 	err = m.model().with(func(s *state) (err error) {
 		for _, q := range s.queues {

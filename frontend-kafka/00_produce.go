@@ -1,0 +1,270 @@
+package frontendkafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"queen/engine"
+	"queen/engine/auth"
+	"queen/engine/batch"
+)
+
+// Produce, 0 to 13: records into partitions. Up to v2 they are message sets, which become one record batch; from v3 on
+// a partition takes exactly one. v7 allows zstd, v8 names the records that are wrong, v12 adds the partition to the
+// producer's transaction without being asked to, v13 names topics by id.
+//
+// acks 1 and all are the same: an answer is written when the records are durable and applied. With acks 0 there is no
+// answer, and an error closes the connection. Requests that a client has sent without waiting become one append, up to
+// Options.Coalesce of them; they are answered in order, and none is waited for.
+func produceAPI() *api {
+	return &api{key: produceKey, min: 0, max: 13, level: auth.LevelWriteOnly, denied: kerr.TopicAuthorizationFailed.Code,
+		handle: produce, refuse: refuseProduce}
+}
+
+// The versions that something begins with.
+const (
+	produceBatches  = 3
+	produceZstd     = 7
+	produceImplicit = 12
+	produceIDs      = 13
+)
+
+// errorRecordsMax bounds the records of one batch that an answer names as wrong.
+const errorRecordsMax = 1000
+
+// produceCall is one request and its answer.
+type produceCall struct {
+	r    *request
+	req  *kmsg.ProduceRequest
+	resp *kmsg.ProduceResponse
+	// failed says that some partition has an error.
+	failed bool
+}
+
+// produceSlot is where the engine's answer to one batch goes.
+type produceSlot struct {
+	call *produceCall
+	part *kmsg.ProduceResponseTopicPartition
+	// appendTime is the time that was stamped on the records, -1 for none.
+	appendTime int64
+}
+
+func produce(ctx context.Context, c *conn, r *request) (kmsg.Response, error) {
+	p := producing{c: c, who: c.caller(), topics: map[string]found{}}
+	p.add(ctx, r)
+	for len(p.calls) < c.f.opts.Coalesce {
+		next := c.next(produceKey)
+		if next == nil {
+			break
+		}
+		p.add(ctx, next)
+	}
+	err := p.submit(ctx)
+	var first kmsg.Response
+	for i, call := range p.calls {
+		resp, wrong := call.answer()
+		err = errors.Join(err, wrong)
+		if i == 0 {
+			first = resp
+		} else {
+			c.answer(call.r, resp)
+		}
+	}
+	return first, err
+}
+
+// producing collects what several requests append.
+type producing struct {
+	c       *conn
+	who     engine.Caller
+	calls   []*produceCall
+	batches []engine.RecordBatch
+	slots   []produceSlot
+	topics  map[string]found // by name, or by id as text
+	millis  int32
+}
+
+// found is a topic that was looked up once for a request, or why it was not found.
+type found struct {
+	*topic
+	rules *topicSettings
+	err   error
+}
+
+// add judges a request's batches; what is wrong is answered without the engine.
+func (p *producing) add(ctx context.Context, r *request) {
+	req := r.req.(*kmsg.ProduceRequest)
+	call := &produceCall{r: r, req: req, resp: req.ResponseKind().(*kmsg.ProduceResponse)}
+	if len(p.calls) == 0 || req.TimeoutMillis < p.millis {
+		p.millis = req.TimeoutMillis
+	}
+	p.calls = append(p.calls, call)
+	// Slots point into the answer, so it does not grow once they are taken.
+	call.resp.Topics = make([]kmsg.ProduceResponseTopic, len(req.Topics))
+	for i := range req.Topics {
+		in, out := &req.Topics[i], &call.resp.Topics[i]
+		out.Topic, out.TopicID = in.Topic, in.TopicID
+		out.Partitions = make([]kmsg.ProduceResponseTopicPartition, len(in.Partitions))
+		t := p.topic(ctx, in)
+		for j := range in.Partitions {
+			part := &out.Partitions[j]
+			part.Default()
+			part.Partition, part.BaseOffset, part.LogAppendTime, part.LogStartOffset = in.Partitions[j].Partition, -1, -1, -1
+			if err := p.one(call, &t, in.Partitions[j].Records, part); err != nil {
+				call.fail(part, err)
+			}
+		}
+	}
+}
+
+// topic looks a topic of a request up, once for all of them.
+func (p *producing) topic(ctx context.Context, in *kmsg.ProduceRequestTopic) found {
+	key, byID := in.Topic, in.Topic == "" && in.TopicID != [16]byte{}
+	if byID {
+		key = "\x00" + string(in.TopicID[:])
+	}
+	f, ok := p.topics[key]
+	if ok {
+		return f
+	}
+	switch {
+	case byID:
+		f.topic, f.err = p.c.f.topicByID(ctx, p.who, in.TopicID)
+	case !legalTopic(in.Topic):
+		f.err = kerr.InvalidTopicException
+	default:
+		f.topic, f.err = p.c.f.topic(ctx, p.who, in.Topic)
+	}
+	if f.err == nil {
+		f.rules = p.c.f.settings(p.who, f.topic)
+	}
+	p.topics[key] = f
+	return f
+}
+
+// one judges the records for one partition and puts them up for the append.
+func (p *producing) one(call *produceCall, t *found, records []byte, part *kmsg.ProduceResponseTopicPartition) error {
+	switch {
+	case call.req.Acks < -1 || call.req.Acks > 1:
+		return kerr.InvalidRequiredAcks
+	case t.err != nil:
+		return t.err
+	case !t.has(part.Partition):
+		return kerr.UnknownTopicOrPartition
+	}
+	b, err := call.checked(records, t.rules, part)
+	if err != nil {
+		return err
+	}
+	slot := produceSlot{call: call, part: part, appendTime: -1}
+	if t.rules.appendTime {
+		slot.appendTime = int64(p.c.f.now()) / 1000
+		batch.SetAppendTime(b, slot.appendTime)
+	}
+	rb := engine.RecordBatch{Queue: t.name, Partition: partitionName(part.Partition), Batch: b}
+	if id := call.req.TransactionID; id != nil && batchOf(b).Transactional() {
+		rb.TransactionalID, rb.Implicit = *id, call.req.Version >= produceImplicit
+	}
+	p.batches = append(p.batches, rb)
+	p.slots = append(p.slots, slot)
+	return nil
+}
+
+// batchOf is the header of a batch that has been checked.
+func batchOf(b []byte) batch.Header {
+	h, err := batch.ParseHeader(b)
+	if err != nil {
+		panic("frontend-kafka: a checked batch has no header: " + err.Error())
+	}
+	return h
+}
+
+// submit appends everything in one call and fills the answers in.
+func (p *producing) submit(ctx context.Context) error {
+	if len(p.batches) == 0 {
+		return nil
+	}
+	ctx, cancel := within(ctx, p.millis)
+	defer cancel()
+	res, err := p.c.f.engine.Records().Produce(ctx, p.who, p.batches)
+	if err == nil && len(res) != len(p.slots) {
+		return fmt.Errorf("the engine answered %d of %d batches", len(res), len(p.slots))
+	}
+	for i := range p.slots {
+		s := &p.slots[i]
+		switch {
+		case err != nil:
+			p.throttle(s.call, err)
+			s.call.fail(s.part, err)
+		case res[i].Err != nil:
+			p.throttle(s.call, res[i].Err)
+			s.call.fail(s.part, res[i].Err)
+		default:
+			s.part.BaseOffset, s.part.LogStartOffset = int64(res[i].Base), int64(res[i].Start)
+			if s.part.LogAppendTime = s.appendTime; res[i].Duplicate && s.appendTime >= 0 {
+				s.part.LogAppendTime = int64(res[i].CreatedAt) / 1000
+			}
+		}
+	}
+	return nil
+}
+
+// throttle tells the client to wait when the node has more to do than it can: 1 to 30 s. The connection is not read
+// from for as long, whether the client obeys or not.
+func (p *producing) throttle(call *produceCall, err error) {
+	var e *engine.Error
+	if !errors.As(err, &e) || e.Code != engine.CodeOverloaded && e.Code != engine.CodeRateLimited {
+		return
+	}
+	d := min(max(e.RetryAfter, time.Second), 30*time.Second)
+	call.resp.ThrottleMillis = max(call.resp.ThrottleMillis, int32(d/time.Millisecond))
+	p.c.throttled = max(p.c.throttled, d)
+}
+
+func (c *produceCall) fail(part *kmsg.ProduceResponseTopicPartition, err error) {
+	part.ErrorCode, part.ErrorMessage = produceCode(err), textOf(err)
+	c.failed = true
+}
+
+// answer is the answer of a request; with acks 0 there is none, and an error is for the connection.
+func (c *produceCall) answer() (kmsg.Response, error) {
+	switch {
+	case c.req.Acks != 0:
+		return c.resp, nil
+	case !c.failed:
+		return nil, nil
+	}
+	for _, t := range c.resp.Topics {
+		for _, p := range t.Partitions {
+			if p.ErrorCode != 0 {
+				return nil, fmt.Errorf("acks=0, topic %q partition %d: %v", t.Topic, p.Partition, kerr.ErrorForCode(p.ErrorCode))
+			}
+		}
+	}
+	return nil, errors.New("acks=0, something was refused")
+}
+
+// refuseProduce gives every partition one code.
+func refuseProduce(r *request, code int16) kmsg.Response {
+	req := r.req.(*kmsg.ProduceRequest)
+	resp := req.ResponseKind().(*kmsg.ProduceResponse)
+	for _, t := range req.Topics {
+		out := kmsg.NewProduceResponseTopic()
+		out.Topic, out.TopicID = t.Topic, t.TopicID
+		for _, p := range t.Partitions {
+			part := kmsg.NewProduceResponseTopicPartition()
+			part.Partition, part.ErrorCode, part.BaseOffset, part.LogAppendTime, part.LogStartOffset = p.Partition, code, -1, -1, -1
+			out.Partitions = append(out.Partitions, part)
+		}
+		resp.Topics = append(resp.Topics, out)
+	}
+	if req.Acks == 0 {
+		return nil
+	}
+	return resp
+}

@@ -1,0 +1,79 @@
+package frontendkafka
+
+import (
+	"errors"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"queen/engine"
+	"queen/engine/batch"
+)
+
+// checked makes of what a client sent one batch that may be stored. What is wrong with single records goes into part.
+func (c *produceCall) checked(records []byte, rules *topicSettings, part *kmsg.ProduceResponseTopicPartition) ([]byte, error) {
+	b := records
+	if c.req.Version < produceBatches && (len(b) <= 16 || b[16] < batch.Magic) {
+		var err error
+		if b, err = batch.FromMessageSet(nil, b, batch.Limits{}); err != nil {
+			return nil, batchFault(err, kerr.InvalidRecord)
+		}
+	}
+	if len(b) > rules.maxMessageBytes {
+		return nil, &fault{kerr.MessageTooLarge, "the record batch is larger than max.message.bytes"}
+	}
+	most, n := batch.NoTimestamp, int32(0)
+	h, err := batch.VerifyRecords(b, batch.Limits{}, func(r *batch.Record) error {
+		most = max(most, r.Timestamp)
+		if rules.compact && r.Key == nil && len(part.ErrorRecords) < errorRecordsMax {
+			bad := kmsg.NewProduceResponseTopicPartitionErrorRecord()
+			bad.RelativeOffset, bad.ErrorMessage = n, kmsg.StringPtr("a compacted topic takes no record without a key")
+			part.ErrorRecords = append(part.ErrorRecords, bad)
+		}
+		n++
+		return nil
+	})
+	switch {
+	case err != nil:
+		part.ErrorRecords = nil
+		return nil, batchFault(err, kerr.UnsupportedForMessageFormat)
+	case len(part.ErrorRecords) > 0:
+		return nil, &fault{kerr.InvalidRecord, "a compacted topic takes no record without a key"}
+	case h.Control():
+		return nil, &fault{kerr.InvalidRecord, "control batches are the broker's to write"}
+	case h.Codec() == batch.Zstd && c.req.Version < produceZstd:
+		return nil, &fault{kerr.UnsupportedCompressionType, "zstd needs version 7 of the request"}
+	case h.Transactional() && (h.ProducerID == batch.NoProducer || c.req.TransactionID == nil):
+		return nil, &fault{kerr.InvalidRecord, "a transactional batch without a producer or a transactional id"}
+	}
+	if most != h.MaxTimestamp && !h.AppendTime() {
+		batch.SetMaxTimestamp(b, most) // some clients leave it to the broker
+	}
+	return b, nil
+}
+
+// batchFault is the code of what is wrong with a batch; old is that of another format.
+func batchFault(err error, old *kerr.Error) error {
+	code := kerr.CorruptMessage
+	switch batch.ReasonOf(err) {
+	case batch.TooLarge:
+		code = kerr.MessageTooLarge
+	case batch.Invalid:
+		code = kerr.InvalidRecord
+	case batch.BadMagic:
+		code = old
+	case batch.BadCodec:
+		code = kerr.UnsupportedCompressionType
+	}
+	return &fault{code, err.Error()}
+}
+
+// produceCode is the code of a refused partition. A name that is too long was refused before; that a queue is gone is
+// as if it had never been.
+func produceCode(err error) int16 {
+	var e *engine.Error
+	if errors.As(err, &e) && e.Code == engine.CodeTimeout && e.Outcome == engine.OutcomeNone {
+		return kerr.NotEnoughReplicas.Code // nothing was written: only 7 says that it may have been
+	}
+	return codeOf(err)
+}
