@@ -77,7 +77,7 @@ func (c *testCluster) open(node format.Replica) (*engine.Node, error) {
 	if c.set != nil {
 		c.set(&cfg)
 	}
-	return Open(cfg, Options{Node: node, Peers: c.peers, Tick: 10 * time.Millisecond})
+	return Open(cfg, Options{Node: node, Peers: c.peers, Tick: 20 * time.Millisecond})
 }
 
 // start opens nodes at once: a cluster forms when a majority is there.

@@ -79,6 +79,7 @@ type Sequencer struct {
 		inFlight int
 		epoch    uint64 // counts the changes of leadership: proposals of an earlier one hold no room
 		left     bool
+		held     bool // nothing is proposed: the leadership is about to move
 	}
 }
 
@@ -292,7 +293,7 @@ func (s *Sequencer) freeRoom() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.epoch++
-	s.mu.inFlight = 0
+	s.mu.inFlight, s.mu.held = 0, false
 	s.mu.room.Broadcast()
 }
 
@@ -300,7 +301,7 @@ func (s *Sequencer) freeRoom() {
 func (s *Sequencer) takeRoom() (epoch uint64, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for s.mu.inFlight >= inFlight && !s.mu.left {
+	for (s.mu.inFlight >= inFlight || s.mu.held) && !s.mu.left {
 		s.mu.room.Wait()
 	}
 	s.mu.inFlight++
@@ -449,27 +450,73 @@ func (s *Sequencer) Leave(ctx context.Context) {
 
 // handLeadership asks the other voters to lead, one after the other, until one does.
 func (s *Sequencer) handLeadership(ctx context.Context) {
-	leader, _, ok, err := s.host.GetLeaderID(uint64(group))
-	if err != nil || !ok || leader != uint64(s.o.Node) {
-		return
-	}
 	for _, node := range slices.Sorted(maps.Keys(s.members)) {
-		if node == leader || s.host.RequestLeaderTransfer(uint64(group), node) != nil {
-			continue
+		if !s.leads() || ctx.Err() != nil {
+			return
 		}
-		for range transferTries {
-			if !s.rest(ctx) {
-				return
-			}
-			if now, _, ok, err := s.host.GetLeaderID(uint64(group)); err != nil || ok && now != leader {
-				return
-			}
+		if node != uint64(s.o.Node) {
+			_ = s.Transfer(ctx, format.Replica(node)) // the next one is asked
 		}
 	}
 }
 
-// transferTries pauses are what a transfer takes at most.
-const transferTries = 60
+// leads reports that this node leads as far as the library knows.
+func (s *Sequencer) leads() bool {
+	leader, _, ok, err := s.host.GetLeaderID(uint64(group))
+	return err == nil && ok && leader == uint64(s.o.Node)
+}
+
+// hold stops proposals, waits until those under way are applied, and lets a moment pass in which the others come to
+// apply them as well: a node does not stand for election while it has anything to apply.
+func (s *Sequencer) hold(ctx context.Context) {
+	s.mu.Lock()
+	s.mu.held = true
+	s.mu.Unlock()
+	for range transferTries {
+		if !s.rest(ctx) {
+			return
+		}
+		s.mu.Lock()
+		idle := s.mu.inFlight == 0
+		s.mu.Unlock()
+		if idle {
+			s.restIn(ctx, 4*pause)
+			return
+		}
+	}
+}
+
+func (s *Sequencer) unhold() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.held = false
+	s.mu.room.Broadcast()
+}
+
+// Transfer makes another node lead. Only who leads can ask for it. The library gives up after an election's time when that
+// node does not answer or is too far behind.
+func (s *Sequencer) Transfer(ctx context.Context, to format.Replica) error {
+	if !s.leads() {
+		return engine.ErrNotLeader
+	}
+	s.hold(ctx)
+	defer s.unhold()
+	if err := s.host.RequestLeaderTransfer(uint64(group), uint64(to)); err != nil {
+		return fmt.Errorf("replication: node %d can not be made to lead: %w", to, err)
+	}
+	for range transferTries {
+		if !s.rest(ctx) {
+			return ctx.Err()
+		}
+		if leader, _, ok, err := s.host.GetLeaderID(uint64(group)); err == nil && ok && leader == uint64(to) {
+			return nil
+		}
+	}
+	return fmt.Errorf("replication: node %d did not take the lead", to)
+}
+
+// transferTries pauses are more than the library tries a transfer for, with the default tick.
+const transferTries = 250
 
 // end stops what only the process's end stops otherwise.
 func (s *Sequencer) end() {
