@@ -116,7 +116,11 @@ func (m *metadataCall) create(ctx context.Context, name string) (*topic, error) 
 		return nil, kerr.LeaderNotAvailable
 	}
 	m.created++
-	return m.c.f.createTopic(ctx, m.who, name, m.c.f.opts.Partitions)
+	t, err := m.c.f.createTopic(ctx, m.who, name, m.c.f.opts.Partitions)
+	if errors.Is(err, kerr.TopicAlreadyExists) { // somebody was faster
+		return m.c.f.topic(ctx, m.who, name)
+	}
+	return t, err
 }
 
 func (m *metadataCall) fail(name *string, id [16]byte, err error) {

@@ -262,7 +262,8 @@ func (f *Frontend) apply(ctx context.Context, who engine.Caller, t *topic, r rec
 		if want >= 0 {
 			patch.RetentionEnabled, patch.RetentionSeconds = true, want
 		}
-		if _, err := f.engine.Catalog().Configure(ctx, who, engine.ConfigureRequest{Queue: t.name, Patch: patch}); err != nil {
+		if _, err := f.engine.Catalog().Configure(ctx, who, engine.ConfigureRequest{Queue: t.name, Patch: patch,
+			Guarded: true, Life: t.queue.ID}); err != nil {
 			return err
 		}
 	}

@@ -127,6 +127,8 @@ type Frontend struct {
 	metrics *metrics
 	budget  *budget
 	cached  settingsCache
+	// widening orders changes of topics' widths.
+	widening sync.Mutex
 
 	// attached is closed when there is an engine.
 	attached  chan struct{}

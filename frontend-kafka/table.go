@@ -40,6 +40,13 @@ func table() []*api {
 		fetchAPI(),
 		metadataAPI(),
 		apiVersionsAPI(),
+		createTopicsAPI(),
+		deleteTopicsAPI(),
+		describeConfigsAPI(),
+		alterConfigsAPI(),
+		createPartitionsAPI(),
+		incrementalAlterConfigsAPI(),
+		listConfigResourcesAPI(),
 	}
 }
 

@@ -106,12 +106,19 @@ func (f *Frontend) seen(q engine.QueueInfo) *topic {
 }
 
 // createTopic makes a topic with a declared width: one entry makes the queue and its width, so nobody ever sees another.
-// Records of Kafka carry no transaction id, so there is no dedup window unless somebody sets one.
+// TOPIC_ALREADY_EXISTS when there is such a queue. Records of Kafka carry no transaction id, so there is no dedup window
+// unless somebody sets one.
 func (f *Frontend) createTopic(ctx context.Context, who engine.Caller, name string, width int32) (*topic, error) {
-	q, err := f.engine.Catalog().Configure(ctx, who, engine.ConfigureRequest{Queue: name, Patch: format.QueueOptions{
-		Set: format.OptKafkaPartitions | format.OptDedupWindowSeconds, KafkaPartitions: int64(width)}})
-	if err != nil {
+	q, err := f.engine.Catalog().Configure(ctx, who, engine.ConfigureRequest{Queue: name, Guarded: true,
+		Patch: format.QueueOptions{Set: format.OptKafkaPartitions | format.OptDedupWindowSeconds, KafkaPartitions: int64(width)}})
+	switch {
+	case errors.Is(err, &engine.Error{Code: engine.CodeGone}):
+		return nil, kerr.TopicAlreadyExists
+	case err != nil:
 		return nil, err
+	}
+	if q.Topic.IsZero() { // deleted right after
+		return nil, kerr.UnknownTopicOrPartition
 	}
 	return f.seen(q), nil
 }

@@ -1,0 +1,163 @@
+package frontendkafka
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"queen/engine/auth"
+)
+
+// CreateTopics, 2 to 7. v4 lets width and replication be -1 for the node's own, v5 tells the configuration, v7 the id.
+func createTopicsAPI() *api {
+	return &api{key: 19, min: 2, max: 7, level: auth.LevelReadWrite, handle: createTopics, refuse: refuseCreateTopics}
+}
+
+func refuseCreateTopics(r *request, code int16) kmsg.Response {
+	resp := r.req.ResponseKind().(*kmsg.CreateTopicsResponse)
+	for _, t := range r.req.(*kmsg.CreateTopicsRequest).Topics {
+		row := kmsg.NewCreateTopicsResponseTopic()
+		row.Topic, row.ErrorCode = t.Topic, code
+		resp.Topics = append(resp.Topics, row)
+	}
+	return resp
+}
+
+func createTopics(ctx context.Context, c *conn, r *request) (kmsg.Response, error) {
+	req := r.req.(*kmsg.CreateTopicsRequest)
+	resp := req.ResponseKind().(*kmsg.CreateTopicsResponse)
+	ctx, cancel := within(ctx, req.TimeoutMillis)
+	defer cancel()
+	named := map[string]int{}
+	for i := range req.Topics {
+		named[req.Topics[i].Topic]++
+	}
+	for i := range req.Topics {
+		t := &req.Topics[i]
+		row := kmsg.NewCreateTopicsResponseTopic()
+		row.Topic, row.NumPartitions, row.ReplicationFactor = t.Topic, -1, -1
+		if named[t.Topic] > 1 {
+			row.ErrorCode, row.ErrorMessage = kerr.InvalidRequest.Code, kmsg.StringPtr("the topic is there more than once")
+			named[t.Topic] = -named[t.Topic] // one answer for all of them
+		} else if named[t.Topic] < 0 {
+			continue
+		} else if err := c.createOne(ctx, t, req.ValidateOnly, &row); err != nil {
+			row.ErrorCode, row.ErrorMessage = codeOf(err), textOf(err)
+		}
+		resp.Topics = append(resp.Topics, row)
+	}
+	return resp, nil
+}
+
+// createOne makes one topic and fills in its answer.
+func (c *conn) createOne(ctx context.Context, t *kmsg.CreateTopicsRequestTopic, validate bool, row *kmsg.CreateTopicsResponseTopic) error {
+	if !legalTopic(t.Topic) {
+		return &fault{kerr.InvalidTopicException, "a topic has 1 to 249 of the characters A-Z a-z 0-9 . _ -, is not . or .., " +
+			"and does not start with __"}
+	}
+	cl := c.f.cluster(c.l)
+	width, err := c.f.askedWidth(t, &cl)
+	if err != nil {
+		return err
+	}
+	set := map[string]string{}
+	for _, kv := range t.Configs {
+		if kv.Value == nil {
+			return &fault{kerr.InvalidConfig, fmt.Sprintf("configuration %.64q has no value", kv.Name)}
+		}
+		if err := c.f.checkTopicConfig(c.l, kv.Name, *kv.Value); err != nil {
+			return err
+		}
+		set[kv.Name] = *kv.Value
+	}
+	who := c.caller()
+	if _, err := c.f.topic(ctx, who, t.Topic); err == nil {
+		return &fault{kerr.TopicAlreadyExists, fmt.Sprintf("topic %s exists already", t.Topic)}
+	} else if codeOf(err) != kerr.UnknownTopicOrPartition.Code {
+		return err
+	}
+	made := &topic{name: t.Topic, width: width}
+	if !validate {
+		if made, err = c.f.createTopic(ctx, who, t.Topic, width); err != nil {
+			return err
+		}
+		if err := c.f.apply(ctx, who, made, recorded{}, set); err != nil {
+			// Half a topic would be taken for the one that was asked for.
+			_, _ = c.f.engine.Catalog().DeleteQueue(ctx, who, t.Topic)
+			return err
+		}
+	}
+	row.TopicID, row.NumPartitions, row.ReplicationFactor = made.id, width, int16(len(cl.voters))
+	for _, n := range topicConfigs {
+		kv := kmsg.NewCreateTopicsResponseTopicConfig()
+		value, given := set[n.name]
+		if kv.Source = int8(kmsg.ConfigSourceDynamicTopicConfig); !given {
+			value, kv.Source = n.def, int8(kmsg.ConfigSourceDefaultConfig)
+		}
+		kv.Name, kv.Value = n.name, kmsg.StringPtr(value)
+		row.Configs = append(row.Configs, kv)
+	}
+	return nil
+}
+
+// askedWidth is the width that a request asks for, checked, and so is its replication.
+func (f *Frontend) askedWidth(t *kmsg.CreateTopicsRequestTopic, cl *cluster) (int32, error) {
+	if len(t.ReplicaAssignment) > 0 {
+		if t.NumPartitions != -1 || t.ReplicationFactor != -1 {
+			return 0, &fault{kerr.InvalidRequest, "with replicas assigned, the number of partitions and the replication factor are -1"}
+		}
+		replicas := make([][]int32, len(t.ReplicaAssignment))
+		for _, a := range t.ReplicaAssignment {
+			if a.Partition < 0 || int(a.Partition) >= len(replicas) || replicas[a.Partition] != nil {
+				return 0, &fault{kerr.InvalidReplicaAssignment, "the partitions that replicas are assigned to are not 0, 1, 2 and so on"}
+			}
+			replicas[a.Partition] = a.Replicas
+		}
+		return f.checkWidth(int64(len(replicas)), cl.checkAssignments(replicas))
+	}
+	if rf := int(t.ReplicationFactor); rf != -1 && (rf < 1 || rf > len(cl.voters)) {
+		return 0, &fault{kerr.InvalidReplicationFactor, fmt.Sprintf("replication factor %d: there are %d nodes, and every partition is "+
+			"on all of them", rf, len(cl.voters))}
+	}
+	if t.NumPartitions == -1 {
+		return f.opts.Partitions, nil
+	}
+	return f.checkWidth(int64(t.NumPartitions), nil)
+}
+
+// checkWidth holds a width to its bounds; err goes before.
+func (f *Frontend) checkWidth(n int64, err error) (int32, error) {
+	switch {
+	case err != nil:
+		return 0, err
+	case n < 1:
+		return 0, &fault{kerr.InvalidPartitions, fmt.Sprintf("%d partitions: at least 1 is needed, or -1 for %d", n, f.opts.Partitions)}
+	case n > int64(f.opts.MaxPartitions):
+		return 0, &fault{kerr.InvalidPartitions, fmt.Sprintf("%d partitions: at most %d here", n, f.opts.MaxPartitions)}
+	}
+	return int32(n), nil
+}
+
+// checkAssignments tells what is wrong with assigned replicas; which of the nodes they are changes nothing, because
+// every node has every partition.
+func (cl *cluster) checkAssignments(all [][]int32) error {
+	for _, replicas := range all {
+		if len(replicas) == 0 || len(replicas) != len(all[0]) {
+			return &fault{kerr.InvalidReplicaAssignment, "every partition needs replicas, and as many as the others"}
+		}
+		seen := map[int32]bool{}
+		for _, id := range replicas {
+			known := false
+			for _, v := range cl.voters {
+				known = known || v == id
+			}
+			if !known || seen[id] {
+				return &fault{kerr.InvalidReplicaAssignment, fmt.Sprintf("broker %d is unknown or there twice", id)}
+			}
+			seen[id] = true
+		}
+	}
+	return nil
+}
