@@ -66,6 +66,9 @@ func (c *cell) run(ctx context.Context, o *options, b *broker, dir string) error
 	l.Addr, l.Process, l.Data, l.Partitions, l.CreateStep = b.addr, b.pid, dir, c.partitions, b.step
 	// A broker that was found running may have topics of earlier runs.
 	l.Topic = fmt.Sprintf("%s-%d", l.Topic, time.Now().UnixNano())
+	if o.topic != "" && c.target == "running" {
+		l.Topic, l.Existing = o.topic, true
+	}
 	l.Producers, l.Consumers = min(l.Producers, c.partitions), min(l.Consumers, c.partitions)
 	if !o.quiet {
 		l.OnWindow = func(w kafkaload.Window) { fmt.Fprintln(os.Stderr, w) }

@@ -28,6 +28,8 @@ type options struct {
 	partitions []int
 	targets    []string
 	addr       string
+	topic      string
+	pid        int
 	lib, heap  string
 	binary     func() (string, error) // of the node, built when it is first asked for
 	nodeArgs   []string
@@ -51,6 +53,8 @@ func main() {
 	flag.StringVar(&o.out, "out", "bench/out", "directory for programs and jars")
 	flag.StringVar(&o.data, "data", "", "directory for data, on the disk to be measured; default is --out")
 	flag.StringVar(&o.addr, "addr", "", "address of the broker of the target running")
+	flag.IntVar(&o.pid, "pid", 0, "process of the target running, on this machine; 0 leaves out what it cost")
+	flag.StringVar(&o.topic, "topic", "", "topic of the target running that exists, has the partitions and no record")
 	flag.StringVar(&o.lib, "kafka-lib", "", "directory with the jars of Apache Kafka; default is kafka-java/lib in --out, filled by Maven")
 	flag.StringVar(&o.heap, "kafka-heap", "1g", "heap of Apache Kafka, as its own start script gives it")
 	nodeArgs := flag.String("node-args", "", "further arguments of queen serve, separated by spaces")

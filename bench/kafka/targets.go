@@ -72,7 +72,7 @@ func foundRunning(o *options, _ string) (*broker, error) {
 	if o.addr == "" {
 		return nil, errors.New("the target running needs --addr")
 	}
-	return &broker{addr: o.addr, stop: func() error { return nil }, log: func() string { return "" }}, nil
+	return &broker{addr: o.addr, pid: procfs.Process(o.pid), stop: func() error { return nil }, log: func() string { return "" }}, nil
 }
 
 // startProcess starts a broker and returns when it answers. It is killed in the end: its data is thrown away.

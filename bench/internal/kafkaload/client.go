@@ -59,18 +59,9 @@ func (r *run) prepare() error {
 	defer cl.Close()
 	ctx, cancel := context.WithTimeout(r.ctx, r.o.Setup)
 	defer cancel()
-	step := r.o.CreateStep
-	if step == 0 {
-		step = r.o.Partitions
-	}
-	have := min(step, r.o.Partitions)
-	if err := r.createTopic(ctx, cl, have); err != nil {
-		return fmt.Errorf("kafkaload: create the topic with %d partitions: %w", have, err)
-	}
-	for have < r.o.Partitions {
-		have = min(have+step, r.o.Partitions)
-		if err := r.widen(ctx, cl, have); err != nil {
-			return fmt.Errorf("kafkaload: widen the topic to %d partitions: %w", have, err)
+	if !r.o.Existing {
+		if err := r.create(ctx, cl); err != nil {
+			return err
 		}
 	}
 	for {
@@ -85,6 +76,25 @@ func (r *run) prepare() error {
 		}
 		pause(ctx, 50*time.Millisecond)
 	}
+}
+
+// create makes the topic, in as many steps as the broker needs.
+func (r *run) create(ctx context.Context, cl *kgo.Client) error {
+	step := r.o.CreateStep
+	if step == 0 {
+		step = r.o.Partitions
+	}
+	have := min(step, r.o.Partitions)
+	if err := r.createTopic(ctx, cl, have); err != nil {
+		return fmt.Errorf("kafkaload: create the topic with %d partitions: %w", have, err)
+	}
+	for have < r.o.Partitions {
+		have = min(have+step, r.o.Partitions)
+		if err := r.widen(ctx, cl, have); err != nil {
+			return fmt.Errorf("kafkaload: widen the topic to %d partitions: %w", have, err)
+		}
+	}
+	return nil
 }
 
 func (r *run) createTopic(ctx context.Context, cl *kgo.Client, partitions int) error {

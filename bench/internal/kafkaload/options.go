@@ -12,8 +12,9 @@ import (
 type Options struct {
 	// Addr is where the broker listens for Kafka clients.
 	Addr string
-	// Topic must not exist; Group consumes it, and when it is empty the consumers divide the partitions themselves.
+	// Topic must not exist, or with Existing have Partitions and no record; Group consumes it, and when it is empty the consumers divide the partitions themselves.
 	Topic, Group string
+	Existing     bool
 	// Partitions is how many there are; CreateStep how many are asked for in one request, 0 for all.
 	Partitions, CreateStep int
 	// Size is the bytes of a value, Batch the records written to one partition at a time, Linger how long a client waits
