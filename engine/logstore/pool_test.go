@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"path"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -63,25 +64,10 @@ func TestFullDisk(t *testing.T) {
 	s.FillPool()
 	s.pool.waitReady(s.pool.want)
 	d.fill()
-	stop := make(chan struct{})
-	var ticking sync.WaitGroup
-	ticking.Go(func() { // the pool tries again when its clock says so
-		for {
-			select {
-			case <-stop:
-				return
-			default:
-				d.clock.Advance(time.Second)
-			}
-		}
-	})
 	for range 4 { // the whole pool, reserve included
 		d.roll(0)
 	}
-	d.told(1)
-	if !s.PoolLow() {
-		t.Fatal("not low")
-	}
+	d.tickUntil(s.PoolLow)
 	var rolled sync.WaitGroup
 	rolled.Go(func() { d.roll(0) })
 	// The append waits for a segment. Reclaiming one gives it.
@@ -90,12 +76,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	rolled.Wait()
 	d.mem.SetCapacity(0)
-	d.told(2)
-	close(stop)
-	ticking.Wait()
-	if s.PoolLow() {
-		t.Fatal("still low")
-	}
+	d.tickUntil(func() bool { return !s.PoolLow() && s.pool.readyCount() > 0 })
 }
 
 // TestFullDiskOfASlowNode: a node that writes little keeps fewer files than the reserve. After a full disk it has what it
@@ -134,9 +115,7 @@ func TestFullDiskOfASlowNode(t *testing.T) {
 	for s.pool.readyCount() > idleReady {
 		d.roll(slow)
 	}
-	for s.PoolLow() { // until the pool has looked again
-		d.clock.Advance(poolRetryEvery)
-	}
+	d.tickUntil(func() bool { return !s.PoolLow() })
 	d.told(4)
 	if n := s.pool.readyCount(); n != idleReady {
 		t.Fatalf("%d files, where one is wanted", n)
@@ -195,9 +174,21 @@ func (d *fullDisk) told(n int) {
 	}
 }
 
-// roll appends until there is one segment more, each time after a pause.
+// tickUntil moves the clock, by which the pool tries again, until something holds.
+func (d *fullDisk) tickUntil(holds func() bool) {
+	for !holds() {
+		d.clock.Advance(poolRetryEvery)
+		runtime.Gosched()
+	}
+}
+
+// roll appends until there is a new segment, each time after a pause.
 func (d *fullDisk) roll(pause time.Duration) {
-	for n := len(d.store.Segments()); len(d.store.Segments()) == n; {
+	newest := func() uint32 {
+		all := d.store.Segments()
+		return all[len(all)-1].Segment
+	}
+	for before := newest(); newest() == before; {
 		d.index++
 		d.clock.Advance(pause)
 		v := &Save{Group: 1, Replica: 1, Entries: []Entry{entry(d.index, 1, encoded(1, 2000, 1))}, Floor: d.index - 1}
@@ -252,6 +243,7 @@ func TestPoolGrowsWithUse(t *testing.T) {
 		t.Fatal("not all files at a high rate, or not in time")
 	}
 	fill(slow, segments(8))
+	s.pool.waitReady(1) // one under way would come on top of the reclaimed one
 	if err := s.Reclaim(s.Segments()[0].Segment); err != nil {
 		t.Fatal(err)
 	}
