@@ -137,6 +137,8 @@ type topicSettings struct {
 	maxMessageBytes int
 	// compact says that records need a key; appendTime that records get the time of their append.
 	compact, appendTime bool
+	// compactOnly says that nothing is removed by age either.
+	compactOnly bool
 }
 
 var defaultSettings = topicSettings{maxMessageBytes: defaultMaxMessageBytes}
@@ -188,6 +190,7 @@ func (f *Frontend) parseSettings(who engine.Caller, t *topic) *topicSettings {
 		s.maxMessageBytes = n
 	}
 	s.compact = compacts(r.Set)
+	s.compactOnly = s.compact && !deletes(r.Set)
 	s.appendTime = r.Set[timestampType] == "LogAppendTime"
 	return &s
 }

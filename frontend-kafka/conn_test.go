@@ -26,7 +26,9 @@ func TestEveryVersion(t *testing.T) {
 }
 
 // minimal makes requests of some keys sensible enough to be answered rather than refused by closing the connection.
-var minimal = map[int16]func(kmsg.Request){}
+var minimal = map[int16]func(kmsg.Request){
+	produceKey: func(r kmsg.Request) { r.(*kmsg.ProduceRequest).Acks = 1 },
+}
 
 // Goal: what can not be served closes the connection and says why in one line.
 func TestRefused(t *testing.T) {

@@ -75,5 +75,5 @@ func produceCode(err error) int16 {
 	if errors.As(err, &e) && e.Code == engine.CodeTimeout && e.Outcome == engine.OutcomeNone {
 		return kerr.NotEnoughReplicas.Code // nothing was written: only 7 says that it may have been
 	}
-	return codeOf(err)
+	return fenced(err, true)
 }

@@ -1,0 +1,36 @@
+package frontendkafka
+
+import (
+	"context"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"queen/engine"
+	"queen/engine/auth"
+)
+
+// EndTxn, 0 to 5: commits or aborts, everywhere at once. From v5 on the producer's epoch rises with every end (KIP-890),
+// and the answer tells it.
+func endTxnAPI() *api {
+	return &api{key: 26, min: 0, max: 5, level: auth.LevelWriteOnly, denied: kerr.TransactionalIDAuthorizationFailed.Code,
+		handle: endTxn, refuse: refuseEndTxn}
+}
+
+func endTxn(ctx context.Context, c *conn, r *request) (kmsg.Response, error) {
+	req := r.req.(*kmsg.EndTxnRequest)
+	end := engine.TxnEnd{ProducerRef: engine.ProducerRef{TransactionalID: req.TransactionalID, ID: req.ProducerID,
+		Epoch: req.ProducerEpoch}, Commit: req.Commit, Bump: req.Version >= 5}
+	next, err := c.f.engine.Records().EndTxn(ctx, c.caller(), end)
+	resp := refuseEndTxn(r, fenced(err, req.Version < 2)).(*kmsg.EndTxnResponse)
+	if err == nil && end.Bump {
+		resp.ProducerID, resp.ProducerEpoch = next.ID, next.Epoch
+	}
+	return resp, nil
+}
+
+func refuseEndTxn(r *request, code int16) kmsg.Response {
+	resp := r.req.ResponseKind().(*kmsg.EndTxnResponse)
+	resp.ErrorCode, resp.ProducerID, resp.ProducerEpoch = code, -1, -1
+	return resp
+}
