@@ -2,6 +2,7 @@ package frontendmcp
 
 import (
 	"context"
+	"strconv"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -74,4 +75,31 @@ func (c *call) ageSeconds(w format.Wall) *float64 {
 	}
 	age := float64(max(c.f.now()-w, 0)) / 1e6
 	return &age
+}
+
+// timeOf reads a time argument; "" is none.
+func timeOf(field, text string) (format.Wall, error) {
+	if text == "" {
+		return 0, nil
+	}
+	when, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return 0, badArgument(field, field+" is no RFC 3339 time")
+	}
+	return format.Wall(when.UnixMicro()), nil
+}
+
+// notify tells a client that asked for it how far a call got. A client that can not be told is not waited for.
+func (c *call) notify(done, of float64) {
+	token := c.req.Params.GetProgressToken()
+	if token == nil || c.req.Session == nil {
+		return
+	}
+	_ = c.req.Session.NotifyProgress(c.ctx, &mcp.ProgressNotificationParams{ProgressToken: token, Progress: done, Total: of})
+}
+
+// number reads digits.
+func number(text string) (uint64, bool) {
+	n, err := strconv.ParseUint(text, 10, 63)
+	return n, err == nil
 }

@@ -234,7 +234,7 @@ func (d *doctor) unread() (out []finding, err error) {
 		read[groups[i].Queue] = true
 	}
 	for name, q := range d.sight.queues {
-		if read[name] || q.Messages == 0 || d.sight.now-q.CreatedAt < stuckAfter {
+		if read[name] || name == AuditQueue || q.Messages == 0 || d.sight.now-q.CreatedAt < stuckAfter {
 			continue
 		}
 		out = append(out, finding{Cause: "no_group", Severity: "warning", Title: "The queue holds messages and nobody has ever read it",

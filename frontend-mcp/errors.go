@@ -132,6 +132,7 @@ func cleanErrors(next mcp.MethodHandler) mcp.MethodHandler {
 		if fault := call.GetError(); fault != nil {
 			clean.Field = offendingMember(fault.Error())
 		}
+		call.Content = nil // SetError keeps what is there
 		call.SetError(clean)
 		return call, nil
 	}

@@ -128,6 +128,7 @@ type Frontend struct {
 	handler http.Handler
 	http    *http.Server
 	schemas *mcp.SchemaCache
+	sealer  *sealer
 	rates   *rates
 
 	// stopping ends running calls when Shutdown's time is over.
@@ -160,6 +161,10 @@ func New(o Options) (*Frontend, error) {
 	f := &Frontend{opts: o.withDefaults(), schemas: mcp.NewSchemaCache(), rates: newRates()}
 	f.mu.servers = map[view]*mcp.Server{}
 	f.stopping, f.stop = context.WithCancel(context.Background())
+	var err error
+	if f.sealer, err = newSealer(f.opts.Rand); err != nil {
+		return nil, err
+	}
 	if o.Engine != nil {
 		f.Attach(o.Engine)
 	}

@@ -32,7 +32,8 @@ func (t *tool) readOnly() bool { return t.mode == ModeRead }
 
 // registry lists every tool, by name.
 var registry = sync.OnceValue(func() []*tool {
-	all := slices.Concat(clusterTools(), queueTools(), groupTools(), messageTools())
+	all := slices.Concat(clusterTools(), queueTools(), groupTools(), messageTools(), searchTools(), dlqTools(), stateTools(), nodeTools(),
+		writeTools(), writeStateTools(), consumeTools())
 	slices.SortFunc(all, func(a, b *tool) int { return strings.Compare(a.name, b.name) })
 	return all
 })

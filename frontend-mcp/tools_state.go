@@ -1,0 +1,229 @@
+package frontendmcp
+
+import (
+	"queen/engine"
+)
+
+// kvRow is one key. Value is JSON text, byte for byte.
+type kvRow struct {
+	Key       string  `json:"key"`
+	Value     *string `json:"value,omitempty" jsonschema:"JSON text"`
+	Cut       bool    `json:"value_truncated,omitempty"`
+	Size      int     `json:"size"`
+	Version   string  `json:"version"`
+	ExpiresAt *string `json:"expires_at"`
+	UpdatedAt *string `json:"updated_at"`
+}
+
+func stateTools() []*tool {
+	return []*tool{
+		row(tool{name: "kv_get", title: "Read a key", toolset: "state", text: "One key of a namespace, with its version."}, kvGet),
+		row(tool{name: "kv_list", title: "List keys", toolset: "state",
+			text: "Keys of a namespace by prefix; without namespace, the namespaces."}, kvListing),
+		row(tool{name: "timer_list", title: "List timers", toolset: "state",
+			text: "Pending timers of a queue, with due time and last error."}, timerListing),
+		row(tool{name: "lock_list", title: "Show locks", toolset: "state", text: "Who holds each of the named locks."}, lockListing),
+	}
+}
+
+type kvGetArgs struct {
+	Namespace string `json:"namespace"`
+	Key       string `json:"key"`
+	MaxBytes  int    `json:"max_bytes,omitempty"`
+}
+
+type kvGetResult struct {
+	Meta
+	Found bool   `json:"found"`
+	Row   *kvRow `json:"row"`
+}
+
+func kvGet(c *call, in kvGetArgs) (out kvGetResult, err error) {
+	if err = c.setRoom(in.MaxBytes); err != nil {
+		return out, err
+	}
+	items, err := c.engine.Keyed().KV(c.ctx, c.caller, []engine.KV{{Kind: engine.KVGet, Namespace: in.Namespace, Key: in.Key}})
+	if err != nil {
+		return out, err
+	}
+	out.Meta, out.Found = c.meta(), items[0].Found
+	out.Untrusted = true
+	if out.Found {
+		row := c.kvRowOf(&items[0].Row)
+		out.Row = &row
+	}
+	return out, nil
+}
+
+// kvRowOf renders a row; a value that the answer has no room for is cut.
+func (c *call) kvRowOf(r *engine.KVRow) kvRow {
+	row := kvRow{Key: r.Key, Size: len(r.Value), Version: digits(r.Version), ExpiresAt: maybeTime(r.Expires), UpdatedAt: maybeTime(r.Updated)}
+	if r.Value == nil {
+		c.take(row)
+		return row
+	}
+	text := string(r.Value)
+	row.Value = &text
+	room := c.room
+	if c.take(row) {
+		return row
+	}
+	c.room = room
+	cut := string([]rune(text)[:min(leastRoom/4, len([]rune(text)))])
+	row.Value, row.Cut = &cut, len(cut) < len(text)
+	c.take(row)
+	return row
+}
+
+type kvListArgs struct {
+	Namespace      string `json:"namespace,omitempty"`
+	Prefix         string `json:"prefix,omitempty"`
+	KeysOnly       bool   `json:"keys_only,omitempty"`
+	IncludeExpired bool   `json:"include_expired,omitempty"`
+	Listing
+}
+
+type namespaceRow struct {
+	Namespace string `json:"namespace"`
+	Keys      uint64 `json:"keys"`
+}
+
+type kvList struct {
+	Meta
+	Namespaces []namespaceRow `json:"namespaces"`
+	Rows       []kvRow        `json:"rows"`
+}
+
+func kvListing(c *call, in kvListArgs) (out kvList, err error) {
+	limit, err := c.bounds(in.Listing)
+	if err != nil {
+		return out, err
+	}
+	at, err := c.resume(in.Cursor, in.Namespace, in.Prefix, in.KeysOnly, in.IncludeExpired)
+	if err != nil {
+		return out, err
+	}
+	out.Meta, out.Namespaces, out.Rows = c.meta(), []namespaceRow{}, []kvRow{}
+	out.Untrusted = true
+	if in.Namespace == "" {
+		spaces, err := c.engine.Keyed().Namespaces(c.ctx, c.caller)
+		if err != nil {
+			return out, err
+		}
+		rows := make([]namespaceRow, 0, len(spaces))
+		for _, s := range spaces {
+			rows = append(rows, namespaceRow{s.Name, s.Keys})
+		}
+		out.Namespaces = pageOf(c, &out.Meta, rows, at, limit)
+		return out, nil
+	}
+	item, err := c.engine.Keyed().Browse(c.ctx, c.caller, engine.KVBrowse{Namespace: in.Namespace, Prefix: in.Prefix, After: at.After,
+		Limit: limit, KeysOnly: in.KeysOnly, IncludeExpired: in.IncludeExpired})
+	if err != nil {
+		return out, err
+	}
+	for i := range item.Rows {
+		if i > 0 && c.room < envelope+leastRoom/2 {
+			out.Truncated, out.NextCursor = true, place{After: item.Rows[i-1].Key, Of: at.Of}.text()
+			return out, nil
+		}
+		out.Rows = append(out.Rows, c.kvRowOf(&item.Rows[i]))
+	}
+	if item.Truncated {
+		out.Truncated, out.NextCursor = true, place{After: item.Next, Of: at.Of}.text()
+	}
+	return out, nil
+}
+
+type timerRow struct {
+	Key       string  `json:"key"`
+	Partition string  `json:"partition"`
+	Due       string  `json:"due_at"`
+	Cron      string  `json:"cron,omitempty"`
+	Zone      string  `json:"zone,omitempty"`
+	Fires     uint64  `json:"fires"`
+	Attempts  uint32  `json:"attempts"`
+	LastError string  `json:"last_error,omitempty"`
+	CreatedAt *string `json:"created_at"`
+}
+
+type timerListArgs struct {
+	Queue string `json:"queue"`
+	Listing
+}
+
+type timerList struct {
+	Meta
+	Timers []timerRow `json:"timers"`
+}
+
+func timerListing(c *call, in timerListArgs) (out timerList, err error) {
+	limit, err := c.bounds(in.Listing)
+	if err != nil {
+		return out, err
+	}
+	at, err := c.resume(in.Cursor, in.Queue)
+	if err != nil {
+		return out, err
+	}
+	timers, next, err := c.engine.Keyed().Timers(c.ctx, c.caller, in.Queue, engine.Page{After: at.After, Limit: limit})
+	if err != nil {
+		return out, err
+	}
+	rows := make([]timerRow, 0, len(timers))
+	for i := range timers {
+		t := &timers[i]
+		rows = append(rows, timerRow{Key: t.Key, Partition: t.Partition, Due: timeText(t.Due), Cron: t.Cron, Zone: t.Zone, Fires: t.Fires,
+			Attempts: t.Attempts, LastError: t.LastError, CreatedAt: maybeTime(t.Created)})
+	}
+	out.Meta = c.meta()
+	out.Untrusted = true
+	out.Timers = pageOf(c, &out.Meta, rows, place{Skip: at.Skip, After: at.After, Of: at.Of}, limit)
+	if !out.Truncated && next != "" {
+		out.Truncated, out.NextCursor = true, place{After: next, Of: at.Of}.text()
+	}
+	return out, nil
+}
+
+type lockListArgs struct {
+	Names []string `json:"names" jsonschema:"1 to 50 names of locks"`
+}
+
+type holderRow struct {
+	Slot      uint32 `json:"slot"`
+	Owner     string `json:"owner,omitempty"`
+	Since     string `json:"since"`
+	ExpiresAt string `json:"expires_at"`
+}
+
+type lockRow struct {
+	Name    string      `json:"name"`
+	Holders []holderRow `json:"holders"`
+}
+
+type lockList struct {
+	Meta
+	Locks []lockRow `json:"locks"`
+}
+
+func lockListing(c *call, in lockListArgs) (out lockList, err error) {
+	if len(in.Names) == 0 || len(in.Names) > 50 {
+		return out, &toolError{Code: "bad_request", Message: "names is out of its bounds", Field: "names", Limit: "1..50"}
+	}
+	all, err := c.engine.Keyed().Locks(c.ctx, c.caller, in.Names)
+	if err != nil {
+		return out, err
+	}
+	out.Meta, out.Locks = c.meta(), []lockRow{}
+	out.Untrusted = true
+	for i, holders := range all {
+		l := lockRow{Name: in.Names[i], Holders: []holderRow{}}
+		for _, h := range holders {
+			l.Holders = append(l.Holders, holderRow{h.Slot, h.Owner, timeText(h.Since), timeText(h.Expires)})
+		}
+		out.Locks = append(out.Locks, l)
+	}
+	out.Locks, _ = fit(c, out.Locks)
+	out.Truncated = len(out.Locks) < len(all)
+	return out, nil
+}
