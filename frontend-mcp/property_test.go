@@ -101,7 +101,8 @@ func (r *rig) validArgs() map[string]map[string]any {
 		"guide":     {"topic": "consumer groups"}, "example": {"task": "push"}, "check": {}, "explain_error": {"error": "lease_invalid"},
 		"setup": {"feature": "claude-code"},
 
-		"message_push":    {"queue": "orders", "partition": "customer-1", "messages": []any{map[string]any{"transaction_id": "t-1", "payload": map[string]any{"x": 1}}}},
+		"message_push": {"queue": "orders", "partition": "customer-1",
+			"messages": []any{map[string]any{"transaction_id": "t-1", "payload": map[string]any{"x": 1}}}},
 		"queue_create":    {"queue": "fresh", "options": map[string]any{"leaseTime": 30}},
 		"queue_configure": {"queue": "orders", "set": map[string]any{"retentionSeconds": 10}, "dry_run": false},
 		"queue_delete":    {"queue": "orders"}, "group_seek": {"queue": "orders", "group": "billing", "to": "end"},

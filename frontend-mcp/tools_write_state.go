@@ -82,7 +82,8 @@ func (c *call) letters(in *dlqWriteArgs, ids int) (map[string]uint64, error) {
 		n, err := ops.CountRedrive(c.ctx, c.caller, engine.RedriveRequest{Queue: in.Queue, Group: in.Group, Error: in.ErrorContains})
 		return map[string]uint64{"dead_letters": n.Count}, err
 	}
-	rows, err := c.engine.Catalog().DeadLetters(c.ctx, c.caller, engine.DeadLetterFilter{Queue: in.Queue, Group: in.Group, Error: in.ErrorContains, Limit: maxScan})
+	rows, err := c.engine.Catalog().DeadLetters(c.ctx, c.caller, engine.DeadLetterFilter{Queue: in.Queue, Group: in.Group,
+		Error: in.ErrorContains, Limit: maxScan})
 	return map[string]uint64{"dead_letters": uint64(len(rows))}, err
 }
 
