@@ -124,6 +124,9 @@ func (r *run) carryOut() (*Result, error) {
 			return nil, err
 		}
 		producers = append(producers, p)
+		if err := p.identify(); err != nil {
+			return nil, err
+		}
 	}
 	if err := r.setUp(producers); err != nil {
 		return nil, err

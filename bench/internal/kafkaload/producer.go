@@ -1,6 +1,8 @@
 package kafkaload
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync/atomic"
@@ -47,6 +49,21 @@ func (r *run) newProducer(i int) (*producer, error) {
 		p.free <- &batch{p: p, records: make([]kgo.Record, r.o.Batch), values: make([]byte, 0, r.o.Batch*r.o.Size)}
 	}
 	return p, nil
+}
+
+// identify gets the client its identity. A client that is given none writes without one and says nothing, and would be
+// measured as what it is not.
+func (p *producer) identify() error {
+	ctx, cancel := context.WithTimeout(p.r.ctx, p.r.o.Setup)
+	defer cancel()
+	id, _, err := p.cl.ProducerID(ctx)
+	if err != nil {
+		return fmt.Errorf("kafkaload: identity of a producer: %w", err)
+	}
+	if id < 0 {
+		return errors.New("kafkaload: the broker gives producers no identity")
+	}
+	return nil
 }
 
 func (p *producer) over() bool { return p.r.stopping.Load() || p.r.ctx.Err() != nil }
