@@ -230,7 +230,7 @@ func (r *CommandReader) Purge(v *Purge) error {
 // one ordinal.
 func (k Kind) IsOpaque() bool {
 	switch k {
-	case KindProducer, KindEndTxn, KindTrace, KindReport:
+	case KindTrace, KindReport:
 		return true
 	}
 	return false

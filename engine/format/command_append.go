@@ -226,8 +226,10 @@ func (a *Append) HasID(i uint32) bool {
 	return a.IDs == IDsAll || a.IDs == IDsSome && a.Bitmap[i/8]>>(i%8)&1 != 0
 }
 
-// StoresFrame says that a command of this kind brings a frame: Append, Redrive and Fire.
-func (k Kind) StoresFrame() bool { return k == KindAppend || k == KindRedrive || k == KindFire }
+// StoresFrame says that a command of this kind brings a frame: Append, Redrive, Fire and EndTxn.
+func (k Kind) StoresFrame() bool {
+	return k == KindAppend || k == KindRedrive || k == KindFire || k == KindEndTxn
+}
 
 // AnyAppend decodes the Append of the current command, whichever of the kinds that store frames it is.
 func (r *CommandReader) AnyAppend(a *Append) error {
@@ -240,6 +242,11 @@ func (r *CommandReader) AnyAppend(a *Append) error {
 	case KindFire:
 		v := Fire{Append: *a}
 		err := r.Fire(&v)
+		*a = v.Append
+		return err
+	case KindEndTxn:
+		v := EndTxn{Append: *a}
+		err := r.EndTxn(&v)
 		*a = v.Append
 		return err
 	}

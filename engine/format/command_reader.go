@@ -88,6 +88,8 @@ func (r *CommandReader) Next() bool {
 		consumed = r.scanFrame(redriveHead)
 	case KindFire:
 		consumed = r.scanFrame(fireHead)
+	case KindEndTxn:
+		consumed = r.scanFrame(endTxnHead)
 	}
 	r.next += consumed
 	return r.err == nil

@@ -74,6 +74,11 @@ func FuzzEntry(f *testing.F) {
 				a.Append.PayloadPos, v2.(*Fire).Append.PayloadPos = 0, 0
 				a.Append.PayloadSum, v2.(*Fire).Append.PayloadSum = 0, 0
 			}
+			if a, ok := v.(*EndTxn); ok {
+				a.Append.PayloadPos, v2.(*EndTxn).Append.PayloadPos = 0, 0
+				a.Append.PayloadSum, v2.(*EndTxn).Append.PayloadSum = 0, 0
+				a.Append.Sealed, v2.(*EndTxn).Append.Sealed = false, false
+			}
 			if !reflect.DeepEqual(normal(v), normal(v2)) {
 				t.Fatalf("%+v\n%+v", v, v2)
 			}
@@ -168,6 +173,10 @@ func addCommand(b *CommandBuf, k Kind, v any, entry []byte) {
 		b.AddTimer(v)
 	case *Fire:
 		b.AddFire(v, entry[v.Append.PayloadPos:][:v.Append.PayloadLen])
+	case *Producer:
+		b.AddProducer(v)
+	case *EndTxn:
+		b.AddEndTxn(v, entry[v.Append.PayloadPos:][:v.Append.PayloadLen])
 	case *Opaque:
 		b.AddOpaque(v)
 	}

@@ -92,6 +92,8 @@ func checkCommand(t *testing.T, raw []byte, got, want any, first Ordinal) Ordina
 		a, w = &v.Append, &want.(*Redrive).Append
 	case *Fire:
 		a, w = &v.Append, &want.(*Fire).Append
+	case *EndTxn:
+		a, w = &v.Append, &want.(*EndTxn).Append
 	}
 	if a != nil {
 		consumed = Ordinal(a.Count)

@@ -36,15 +36,17 @@ func ValidateEntry(e *Entry) error {
 // validator keeps the lists between commands, so that a walk allocates a handful of times at most.
 type validator struct {
 	brackets
-	app     Append
-	redrive Redrive
-	fire    Fire
-	pop     Pop
-	ack     Ack
-	release Release
-	trim    Trim
-	origin  Origin
-	group   Group
+	app      Append
+	redrive  Redrive
+	fire     Fire
+	pop      Pop
+	ack      Ack
+	release  Release
+	trim     Trim
+	end      EndTxn
+	producer Producer
+	origin   Origin
+	group    Group
 }
 
 func (v *validator) decode(r *CommandReader) error {
@@ -95,6 +97,10 @@ func (v *validator) decodeState(r *CommandReader) error {
 		return r.Timer(new(Timer))
 	case KindFire:
 		return r.Fire(&v.fire)
+	case KindProducer:
+		return r.Producer(&v.producer)
+	case KindEndTxn:
+		return r.EndTxn(&v.end)
 	}
 	return v.decodeAdmin(r)
 }

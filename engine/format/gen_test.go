@@ -321,6 +321,9 @@ func (g gen) adminCommand(b *CommandBuf, k Kind) any {
 		b.AddGroup(v)
 		return v
 	}
+	if k == KindProducer || k == KindEndTxn {
+		return g.producerCommand(b, k)
+	}
 	if k.IsOpaque() {
 		v := &Opaque{k, g.bytes(300)}
 		b.AddOpaque(v)
@@ -385,6 +388,8 @@ func decodeCurrent(r *CommandReader) (any, error) {
 		KindTimer:     func() (any, error) { v := new(Timer); return v, r.Timer(v) },
 		KindOrigin:    func() (any, error) { v := new(Origin); return v, r.Origin(v) },
 		KindFire:      func() (any, error) { v := new(Fire); return v, r.Fire(v) },
+		KindProducer:  func() (any, error) { v := new(Producer); return v, r.Producer(v) },
+		KindEndTxn:    func() (any, error) { v := new(EndTxn); return v, r.EndTxn(v) },
 	}
 	if decode := decoders[r.Kind()]; decode != nil {
 		return decode()

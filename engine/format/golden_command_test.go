@@ -122,7 +122,7 @@ func commandGoldens() []golden {
 				"2 to\n1 leader epoch\n5 metadata\n1 flags: same queue\n2 partition\n1 to\n1 flags: leader epoch\n2 queue\n2 partition\n"+
 				"1 to\n1 leader epoch"),
 		commandGolden("opaque", func(b *CommandBuf) { b.AddOpaque(opaque) }, opaque, "5 body, not read by this version"),
-	}, append(longCommandGoldens(), stateGoldens()...)...)
+	}, append(append(longCommandGoldens(), producerGoldens()...), stateGoldens()...)...)
 }
 
 // goldenFrame is an uncompressed frame of two messages.

@@ -226,6 +226,13 @@ func blockRecordGoldens() []golden {
 		Appends: []AppendResult{{Partition: 65, Base: 300, Count: 1, Kept: 1}},
 	})
 	bracketHead, bracketBody := bracketed.Record(1, 2)
+	var ended OutcomeBuilder
+	ended.Begin(70, 900)
+	ended.AddResults(&Results{
+		Items: []Result{{Kind: KindEndTxn}}, Ends: []EndTxnResult{{From: 0, To: 2}},
+		Controls: []ControlRow{{Partition: 65, Offset: 300}, {Partition: 129, Offset: 5}},
+	})
+	endedHead, endedBody := ended.Record(1, 2)
 	var rows RowPacker
 	row := Row{65, 300, 2, 7, 4160, 64, 95, goldenWall, RowNative | RowPartial, 1, 0, 3, []byte{2}}
 	rows.Add(&row)
@@ -242,14 +249,20 @@ func blockRecordGoldens() []golden {
 			"1 version\n3 zero\n8 frames before\n8 last index\n1 entry: first of the range\n1 length\n1 refused whole\n1 code: moved\n"+
 				"1 entry: two further\n1 length\n1 frames\n1 count 1, whole\n1 partition\n2 base\n1 kept 2, partial\n1 count\n1 partition\n2 base\n"+
 				"1 refused bitmap\n1 count 2, none\n1 partition\n1 code: limit\n-1 padding",
-			"70 refused 1, 72: [{Code:0 Partition:65 Base:300 Count:1 Kept:1 Refused:[]} "+
-				"{Code:0 Partition:65 Base:301 Count:3 Kept:2 Refused:[2]} {Code:0 Partition:65 Base:0 Count:2 Kept:0 Refused:[]} "+
-				"{Code:17 Partition:0 Base:0 Count:0 Kept:0 Refused:[]}]", parseOutcomeGolden),
+			"70 refused 1, 72: [{Code:0 Partition:65 Base:300 Count:1 Kept:1 Refused:[] IsEnd:false Controls:[]} "+
+				"{Code:0 Partition:65 Base:301 Count:3 Kept:2 Refused:[2] IsEnd:false Controls:[]} "+
+				"{Code:0 Partition:65 Base:0 Count:2 Kept:0 Refused:[] IsEnd:false Controls:[]} "+
+				"{Code:17 Partition:0 Base:0 Count:0 Kept:0 Refused:[] IsEnd:false Controls:[]}]", parseOutcomeGolden),
 		recordGolden("outcome_brackets", bracketHead, [][]byte{bracketBody},
 			"1 version\n3 zero\n8 frames before\n8 last index\n1 entry: first of the range\n1 length\n1 no frames\n1 not refused\n"+
 				"1 brackets\n1 code: precondition\n1 entry: the next\n1 length\n1 frames\n1 count 1, whole\n1 partition\n2 base\n"+
 				"1 brackets\n1 code\n1 code\n-1 padding",
-			"70: [] [19], 71: [{Code:0 Partition:65 Base:300 Count:1 Kept:1 Refused:[]}] [0 0]", parseOutcomeGolden),
+			"70: [] [19], 71: [{Code:0 Partition:65 Base:300 Count:1 Kept:1 Refused:[] IsEnd:false Controls:[]}] [0 0]", parseOutcomeGolden),
+		recordGolden("outcome_end", endedHead, [][]byte{endedBody},
+			"1 version\n3 zero\n8 frames before\n8 last index\n1 entry: first of the range\n1 length\n1 frames\n2 end of a transaction\n"+
+				"1 controls\n1 partition\n2 offset\n2 partition\n1 offset\n-1 padding",
+			"70: [{Code:0 Partition:0 Base:0 Count:0 Kept:0 Refused:[] IsEnd:true Controls:[{Partition:65 Offset:300} {Partition:129 Offset:5}]}]",
+			parseOutcomeGolden),
 		{
 			name: "row_block", bytes: rowBlock, want: []Row{row, second}, parse: parseRowGolden,
 			fields: lines(packedHead + "8 low: counter\n8 low: group\n8 low: base\n8 low: count\n8 low: segment\n8 low: position/8\n" +

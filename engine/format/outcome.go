@@ -29,6 +29,16 @@ type FrameOutcome struct {
 	// Refused has a bit per proposed message, low bit first, set for refused ones; empty when all or
 	// none were kept.
 	Refused []byte
+	// Controls are the offsets that an EndTxn took; IsEnd says that the command was one. Partition and what follows it
+	// are not set then.
+	IsEnd    bool
+	Controls []ControlOutcome
+}
+
+// ControlOutcome is one offset that the end of a transaction took.
+type ControlOutcome struct {
+	Partition PartitionID
+	Offset    Offset
 }
 
 // EntryOutcome is what applying one entry decided about its frames.
@@ -36,7 +46,7 @@ type EntryOutcome struct {
 	Index Index
 	// Refused is not CodeOK when the whole entry was refused; it has no frames then.
 	Refused Code
-	// Frames iterates the outcomes of its Append, Redrive and Fire commands, in command order, then of its
+	// Frames iterates the outcomes of its Append, Redrive, Fire and EndTxn commands, in command order, then of its
 	// Txn and Once commands.
 	Frames FrameOutcomes
 }
@@ -47,6 +57,10 @@ const (
 	outcomePartial = 1 // | kept<<2 | count | partition | base | refused bitmap
 	outcomeNone    = 2 // | count<<2 | partition: all messages were duplicates
 	outcomeCode    = 3 // | code<<2
+
+	// outcomeEnd in the place of a code: the command is an EndTxn that took place, and a list follows.
+	// | outcomeEnd<<2 | count | {partition | offset}
+	outcomeEnd = 256
 )
 
 // AppendOutcome appends the canonical outcome of one entry: what chunk hashes cover, and what a replay
@@ -76,6 +90,8 @@ func AppendOutcome(dst []byte, r *Results) []byte {
 		case !item.storesFrame():
 		case item.Code != CodeOK:
 			dst = putUvarint(dst, uint64(item.Code)<<2|outcomeCode)
+		case item.Kind == KindEndTxn:
+			dst = appendEndOutcome(dst, r.ControlsOf(&r.Ends[item.At]))
 		default:
 			dst = appendFrameOutcome(dst, &r.Appends[item.At])
 		}
@@ -88,6 +104,18 @@ func AppendOutcome(dst []byte, r *Results) []byte {
 		if r.Items[i].isBracket() {
 			dst = append(dst, byte(r.Items[i].Code))
 		}
+	}
+	return dst
+}
+
+// ControlsOf are the offsets that an EndTxn took.
+func (r *Results) ControlsOf(e *EndTxnResult) []ControlRow { return r.Controls[e.From:e.To] }
+
+func appendEndOutcome(dst []byte, controls []ControlRow) []byte {
+	dst = putUvarint(dst, outcomeEnd<<2|outcomeCode)
+	dst = putUvarint(dst, uint64(len(controls)))
+	for i := range controls {
+		dst = putUvarint(putUvarint(dst, uint64(controls[i].Partition)), uint64(controls[i].Offset))
 	}
 	return dst
 }
@@ -276,14 +304,19 @@ func (f *FrameOutcomes) one(o *FrameOutcome) {
 	d := &f.d
 	v := d.uvarint()
 	tag, n := v&3, v>>2
-	if tag != outcomeCode && (n == 0 || n > MaxOrdinals) || tag == outcomeCode && (n == 0 || n > 255) {
+	if tag != outcomeCode && (n == 0 || n > MaxOrdinals) || tag == outcomeCode && (n == 0 || n > outcomeEnd) {
 		d.fail("count or code out of bounds")
 		return
 	}
 	*o = FrameOutcome{Count: uint32(n)}
 	switch tag {
 	case outcomeCode:
-		*o = FrameOutcome{Code: Code(n)}
+		if *o = (FrameOutcome{Code: Code(n)}); n == outcomeEnd {
+			*o = FrameOutcome{IsEnd: true, Controls: make([]ControlOutcome, d.count(2))}
+			for i := range o.Controls {
+				o.Controls[i] = ControlOutcome{PartitionID(d.uvarint()), Offset(d.uvarint())}
+			}
+		}
 	case outcomeWhole:
 		o.Kept = o.Count
 		o.Partition, o.Base = PartitionID(d.uvarint()), Offset(d.uvarint())

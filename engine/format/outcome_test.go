@@ -15,7 +15,19 @@ func (g gen) results() (_ *Results, frames []FrameOutcome, brackets []Code) {
 	}
 	var want []FrameOutcome
 	for range g.IntN(6) {
-		switch g.IntN(6) {
+		switch g.IntN(7) {
+		case 3:
+			e := EndTxnResult{From: uint32(len(r.Controls))}
+			o := FrameOutcome{IsEnd: true, Controls: []ControlOutcome{}}
+			for range g.IntN(4) {
+				c := ControlOutcome{PartitionID(g.u64()), Offset(g.u64())}
+				o.Controls = append(o.Controls, c)
+				r.Controls = append(r.Controls, ControlRow{Partition: c.Partition, Offset: c.Offset})
+			}
+			e.To = uint32(len(r.Controls))
+			r.Items = append(r.Items, Result{Kind: KindEndTxn, At: uint32(len(r.Ends))})
+			r.Ends = append(r.Ends, e)
+			want = append(want, o)
 		case 0:
 			r.Items = append(r.Items, Result{Kind: KindAck})
 		case 2:
@@ -44,7 +56,7 @@ func (g gen) results() (_ *Results, frames []FrameOutcome, brackets []Code) {
 			}
 			r.Items = append(r.Items, Result{Kind: KindAppend, At: uint32(len(r.Appends))})
 			r.Appends = append(r.Appends, a)
-			want = append(want, FrameOutcome{CodeOK, a.Partition, a.Base, a.Count, a.Kept, refused})
+			want = append(want, FrameOutcome{Partition: a.Partition, Base: a.Base, Count: a.Count, Kept: a.Kept, Refused: refused})
 		}
 	}
 	return r, want, brackets

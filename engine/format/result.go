@@ -153,6 +153,33 @@ type AppendResult struct {
 	NewQueue, NewPartition bool
 }
 
+// ControlRow is where the end of a transaction took an offset of a partition.
+type ControlRow struct {
+	Partition    PartitionID
+	Queue        QueueID
+	Offset       Offset
+	Row, PrevRow uint64 // as in AppendResult
+}
+
+// EndTxnResult is the verdict about one EndTxn.
+type EndTxnResult struct {
+	// ID and Epoch are the producer's from now on.
+	ID    ProducerID
+	Epoch int16
+	// From and To are its rows in Results.Controls: none for a repeat.
+	From, To uint32
+	// Pos and Len are where the control batch lies in the entry's bytes.
+	Pos, Len uint32
+}
+
+// ProducerResult is the verdict about one Producer.
+type ProducerResult struct {
+	ID    ProducerID
+	Epoch int16
+	// Failed is the number of the partition or position that was refused.
+	Failed uint32
+}
+
 // Claim is one partition's part of a Pop.
 type Claim struct {
 	Partition PartitionID
@@ -247,6 +274,10 @@ type Results struct {
 	Txns    []TxnResult
 	Onces   []OnceResult
 	Groups  []GroupResult
+
+	Producers []ProducerResult
+	Ends      []EndTxnResult
+	Controls  []ControlRow // of Ends
 }
 
 // ConfigResult is the verdict about one Configure.
@@ -272,4 +303,5 @@ func (r *Results) Reset() {
 	r.Txns = r.Txns[:0]
 	r.Onces = r.Onces[:0]
 	r.Groups = r.Groups[:0]
+	r.Producers, r.Ends, r.Controls = r.Producers[:0], r.Ends[:0], r.Controls[:0]
 }
