@@ -66,13 +66,17 @@ func (n *Node) Apply(c Committed) (Applied, error) {
 
 // index adds the rows of the frames that the entry stored. All of them lie in one segment.
 func (n *Node) index(c *Committed, w format.Wall, res *format.Results) {
-	if len(res.Appends) == 0 {
+	if len(res.Appends)+len(res.Controls) == 0 {
 		return
 	}
 	batch := n.house.rowBatch[:0]
 	stored := storedBytes{segment: c.Pos.Segment, w: w}
 	for i := range res.Items {
 		it := &res.Items[i]
+		if it.Kind == format.KindEndTxn && it.Code == format.CodeOK {
+			batch = n.indexControls(batch, c, w, it, res)
+			continue
+		}
 		if it.Code != format.CodeOK || !it.Kind.StoresFrame() || res.Appends[it.At].Kept == 0 {
 			continue
 		}
@@ -101,11 +105,27 @@ func (n *Node) index(c *Committed, w format.Wall, res *format.Results) {
 	n.house.rowBatch = batch
 }
 
+// indexControls adds the rows of the control records of one EndTxn: all lead to its one frame.
+func (n *Node) indexControls(batch []rows.Row, c *Committed, w format.Wall, it *format.Result, res *format.Results) []rows.Row {
+	end := &res.Ends[it.At]
+	for _, k := range res.ControlsOf(end) {
+		batch = append(batch, rows.Row{
+			Partition: k.Partition, Base: k.Offset, Number: k.Row, Prev: k.PrevRow, W: w, Index: c.Index, First: it.First,
+			Segment: c.Pos.Segment, Pos: c.Pos.Pos, Off: end.Pos, Len: end.Len, Count: 1, Kept: 1, Flags: rowFlags(it.Kind, 0),
+		})
+		n.files.noteStored(&storedBytes{segment: c.Pos.Segment, queue: k.Queue, bytes: uint64(end.Len), w: w})
+	}
+	return batch
+}
+
 // rowFlags are what a row says of a frame of that nature that a command of this kind brought, before it is known which
 // messages were refused.
 func rowFlags(k format.Kind, nature format.RowFlags) rows.Flags {
-	if k == format.KindFire {
+	switch k {
+	case format.KindFire:
 		nature |= format.RowExplicitID
+	case format.KindEndTxn:
+		nature = format.RowKafka | format.RowControl
 	}
 	return rows.Flags(nature)
 }

@@ -16,7 +16,7 @@ const committedStep = 4096
 // CommitOffsets implements Records.
 func (r recordsDoor) CommitOffsets(ctx context.Context, c Caller, g GroupCommit) ([]*Error, error) {
 	if g.Producer.ID != NoProducer {
-		return nil, errNotBuilt()
+		return r.commitInTxn(ctx, c, &g)
 	}
 	if err := checkGroupName(g.Group); err != nil {
 		return nil, err
@@ -89,6 +89,7 @@ func (r recordsDoor) Committed(ctx context.Context, c Caller, group string, refs
 		r.n.state.RLock()
 		for i := from; i < min(from+committedStep, len(refs)); i++ {
 			out[i].PartitionRef = refs[i]
+			out[i].Unstable = r.n.state.m.PendingPosition(c.Tenant, group, refs[i].Queue, refs[i].Partition)
 			if row, ok := r.n.state.m.Committed(c.Tenant, refs[i].Queue, refs[i].Partition, group); ok {
 				look.take(&out[i], i, &row)
 			}
@@ -116,7 +117,8 @@ func (r recordsDoor) committedAll(ctx context.Context, c Caller, group string) (
 			r.n.state.RLock()
 			rows, next := r.n.state.m.CommittedPage(queues[i].ID, group, after, committedStep, committedStep)
 			for k := range rows {
-				out = append(out, GroupOffset{PartitionRef: PartitionRef{queues[i].Name, rows[k].Name}})
+				out = append(out, GroupOffset{PartitionRef: PartitionRef{queues[i].Name, rows[k].Name},
+					Unstable: r.n.state.m.PendingPosition(c.Tenant, group, queues[i].Name, rows[k].Name)})
 				look.take(&out[len(out)-1], len(out)-1, &rows[k])
 			}
 			look.fix()

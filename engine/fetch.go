@@ -100,7 +100,7 @@ func (n *Node) readOne(c Caller, at *Position, out *PartitionRead) int {
 	if budget <= 0 {
 		budget = defaultReadBytes
 	}
-	s := part.span(at.Offset, part.next)
+	s := part.span(at.Offset, max(part.stable, at.Offset))
 	got := 0
 	reader := frameReader{n: n}
 	_, err = reader.read(s, min(budget, maxReadBytes), false, func(rec *Record) bool {
@@ -159,7 +159,7 @@ func (n *Node) offsetOne(c Caller, q *OffsetQuery, out *OffsetAnswer) {
 	case Earliest:
 		out.Found, out.Offset = true, start
 	case Latest:
-		out.Found, out.Offset = true, part.next
+		out.Found, out.Offset = true, part.stable
 	case AtTime:
 		at, err := n.firstAt(&part, start, q.Time)
 		if err != nil {

@@ -121,7 +121,11 @@ func (h *house) pause() time.Duration {
 	}
 	h.n.state.RLock()
 	t, w := h.n.state.m.NextDue()
+	_, end := h.n.state.m.DueTransactions(0, 0)
 	h.n.state.RUnlock()
+	if w == 0 || end != 0 && end < w {
+		w = end
+	}
 	nowT, nowW := h.n.stamp.now()
 	pause := idleTurn
 	if t != 0 {
@@ -151,6 +155,9 @@ func (h *house) turn() (again bool) {
 		again = true
 	}
 	if h.expire(false) {
+		again = true
+	}
+	if h.expireTxns() {
 		again = true
 	}
 	if pending.Reveals > 0 {

@@ -194,11 +194,17 @@ func (w *logWalk) stored(v *logstore.View, e *format.Entry) error {
 		if !frames.Next(&o) {
 			break
 		}
-		if o.Code != format.CodeOK || o.Kept == 0 {
+		if o.Code != format.CodeOK || o.Kept == 0 && len(o.Controls) == 0 {
 			continue
 		}
 		if err := r.AnyAppend(&w.append); err != nil {
 			return err
+		}
+		if o.IsEnd {
+			for _, k := range o.Controls {
+				w.row(v, e, r.Kind(), r.Ordinal(), &format.FrameOutcome{Partition: k.Partition, Base: k.Offset, Count: 1, Kept: 1})
+			}
+			continue
 		}
 		w.row(v, e, r.Kind(), r.Ordinal(), &o)
 		if v.Index >= min(w.idsFrom, w.runsFrom) {

@@ -15,6 +15,8 @@ type fetching struct {
 	left   int // bytes of the call
 	any    bool
 	part   partView
+	end    format.Offset // of what is returned of the partition
+	aborts bool          // some of that is of transactions
 	out    *Fetched
 	room   int // bytes of the partition
 }
@@ -59,13 +61,13 @@ func (f *fetching) one(c Caller, at *FetchAt) {
 		out.Err = errOfCode(format.CodeUnknownPartition)
 		return
 	}
-	f.part = part
+	f.part, f.end, f.aborts = part, 0, false
 	start, err := f.n.logStart(&part)
 	if err != nil {
 		out.Err = errRead(err)
 		return
 	}
-	out.Start, out.End, out.Stable = start, part.next, part.next
+	out.Start, out.End, out.Stable = start, part.next, part.stable
 	if at.Offset < start || at.Offset > part.next {
 		out.Err = errRange()
 		return
@@ -83,6 +85,19 @@ func (f *fetching) one(c Caller, at *FetchAt) {
 	if err := f.read(part.span(at.Offset, to)); err != nil && len(out.Frames) == 0 {
 		f.n.event("fetch", err)
 		out.Err = errRead(err)
+	}
+	if at.Committed && f.aborts {
+		f.aborted(at.Offset)
+	}
+}
+
+// aborted tells which of the records that are returned were aborted.
+func (f *fetching) aborted(from format.Offset) {
+	f.n.state.RLock()
+	ranges := f.n.state.m.AbortedRanges(nil, f.part.id, from, f.end)
+	f.n.state.RUnlock()
+	for _, a := range ranges {
+		f.out.Aborted = append(f.out.Aborted, Aborted{Producer: int64(a.Producer), First: a.First})
 	}
 }
 
@@ -146,10 +161,16 @@ func (f *fetching) frame(row *rows.Row, s *span) error {
 		}
 		out.Base = out.Messages[0].Offset
 	}
+	f.end = row.End()
+	f.aborts = f.aborts || row.Flags&(rows.Transactional|rows.Control) != 0
 	f.any, f.left, f.room = true, f.left-size, f.room-size
 	f.out.Frames = append(f.out.Frames, out)
 	return nil
 }
 
-// epochOf is the epoch of an entry.
-func (n *Node) epochOf(format.Index) format.Term { return n.epochNow() }
+// epochOf is the epoch in which an entry was written.
+func (n *Node) epochOf(i format.Index) format.Term {
+	n.state.RLock()
+	defer n.state.RUnlock()
+	return n.state.m.EpochOf(i)
+}

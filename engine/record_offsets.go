@@ -39,7 +39,7 @@ func (r recordsDoor) offset(c Caller, q *RecordOffsetQuery, out *RecordOffset) {
 		out.Err = errOfCode(format.CodeUnknownPartition)
 		return
 	}
-	end, stable := part.next, part.next
+	end, stable := part.next, part.stable
 	if q.Committed {
 		end = min(end, stable)
 	}

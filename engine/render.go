@@ -46,6 +46,9 @@ func (f *frameReader) frame(r *rows.Row) ([]byte, format.Index, error) {
 // walk calls fn for every stored message of the row's frame with an offset of [from, to), in order,
 // until fn returns false. Record's slices alias fresh memory that nobody changes.
 func (f *frameReader) walk(r *rows.Row, from, to format.Offset, fn func(rec *Record) bool) error {
+	if r.Flags&rows.Control != 0 {
+		return nil // for Kafka's clients only
+	}
 	raw, index, err := f.frame(r)
 	if err != nil {
 		return fmt.Errorf("engine: read frame of partition %s at offset %d: %w", r.Partition, r.Base, err)
@@ -65,6 +68,9 @@ func (f *frameReader) walkFrame(raw []byte, index format.Index, r *rows.Row, fro
 		return nil // the partition is gone
 	}
 	if head.Kind == format.FrameKafka {
+		if r.Flags&rows.Transactional != 0 && f.undelivered(body, r) {
+			return nil
+		}
 		return f.walkBatch(body, format.Place{Index: index, Ordinal: head.FirstOrdinal}, r, from, to, fn)
 	}
 	it := head.Messages(body)

@@ -30,3 +30,18 @@ func (f *frameReader) walkBatch(body []byte, first format.Place, r *rows.Row, fr
 		return fn(&f.rec)
 	})
 }
+
+// undelivered says that a transactional batch was aborted, or is not decided yet.
+func (f *frameReader) undelivered(body []byte, r *rows.Row) bool {
+	h, err := batch.ParseHeader(body)
+	if err != nil {
+		return false // the walk over its records says what is wrong
+	}
+	producer := format.ProducerID(h.ProducerID)
+	f.n.state.RLock()
+	defer f.n.state.RUnlock()
+	if f.n.state.m.Undecided(r.Partition, producer, r.Base) {
+		return true
+	}
+	return f.n.state.m.IsAborted(r.Partition, producer, r.Base)
+}

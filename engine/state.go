@@ -13,6 +13,7 @@ type partView struct {
 	queueName string
 	name      string
 	next      format.Offset
+	stable    format.Offset // what lies above waits for the end of a transaction
 	start     format.Offset // explicit log start; see Node.logStart for the real one
 	cutoff    format.Wall
 	lastW     format.Wall
@@ -26,7 +27,7 @@ func (p *partView) span(from, to format.Offset) span {
 }
 
 func newPartView(p machine.Partition, q *machine.Queue) partView {
-	v := partView{Partition: p, id: p.ID, tenant: q.Tenant, queueName: q.Name, name: p.Name, next: p.Next,
+	v := partView{Partition: p, id: p.ID, tenant: q.Tenant, queueName: q.Name, name: p.Name, next: p.Next, stable: p.Stable,
 		start: p.Trim, cutoff: p.Cutoff, lastW: p.LastAppend, newest: p.NewestRow}
 	if q.Options.Set&format.OptTTL != 0 {
 		v.ttl = q.Options.TTL * 1e6

@@ -25,10 +25,10 @@ type Producer struct {
 	Timeout int64
 	// Partitions of ProducerPartitions; they are made when they are not there, their queues are not.
 	Partitions []ProducerPartition
-	// Group and Positions of ProducerPositions. Implicit begins the transaction if none is open. With Fenced the row of
+	// Group and Positions of ProducerPositions, which the end of the transaction commits. Implicit begins the transaction if none is open. With Fenced the row of
 	// the group has to have been written at Row, zero for none.
 	Group     []byte
-	Positions []ProducerPosition
+	Positions []Position
 	Implicit  bool
 	Fenced    bool
 	Row       Place
@@ -36,15 +36,6 @@ type Producer struct {
 
 // ProducerPartition names a partition.
 type ProducerPartition struct{ Queue, Partition []byte }
-
-// ProducerPosition is a position that the end of a transaction commits.
-type ProducerPosition struct {
-	ProducerPartition
-	Offset Offset
-	// Epoch is the leader epoch that the client said, -1 for none.
-	Epoch    int32
-	Metadata []byte
-}
 
 // MaxTransactionalID bounds transactional ids, MaxTransactionTimeout the time for which one may be left open,
 // microseconds.
@@ -103,7 +94,7 @@ func (b *CommandBuf) AddProducer(v *Producer) {
 		for i := range v.Positions {
 			p := &v.Positions[i]
 			c = putBytes(putBytes(c, p.Queue), p.Partition)
-			c = putVarint(putUvarint(c, uint64(p.Offset)), int64(p.Epoch))
+			c = putVarint(putUvarint(c, uint64(p.To)), int64(p.LeaderEpoch))
 			c = putBytes(c, p.Metadata)
 		}
 	}
@@ -138,12 +129,12 @@ func (r *CommandReader) Producer(v *Producer) error {
 			v.Partitions[i] = ProducerPartition{Queue: d.bytes(), Partition: d.bytes()}
 		}
 	case ProducerPositions:
-		d.positions(v)
+		d.producerPositions(v)
 	}
 	return r.done(&d)
 }
 
-func (d *decoder) positions(v *Producer) {
+func (d *decoder) producerPositions(v *Producer) {
 	v.Group = d.bytes()
 	if v.Fenced {
 		v.Row = d.place()
@@ -151,13 +142,12 @@ func (d *decoder) positions(v *Producer) {
 	v.Positions = resize(v.Positions, d.count(5))
 	for i := range v.Positions {
 		p := &v.Positions[i]
-		*p = ProducerPosition{ProducerPartition: ProducerPartition{Queue: d.bytes(), Partition: d.bytes()}}
-		p.Offset = Offset(d.uvarint())
+		*p = Position{Queue: d.bytes(), Partition: d.bytes(), To: Offset(d.uvarint())}
 		epoch := d.varint()
 		if p.Metadata = d.bytes(); len(p.Metadata) > MaxPositionMetadata || epoch < -1 || epoch > 1<<31-1 {
 			d.fail("metadata of a position too long, or its epoch out of bounds")
 		}
-		p.Epoch = int32(epoch)
+		p.LeaderEpoch = int32(epoch)
 	}
 }
 

@@ -34,7 +34,7 @@ func (g gen) producerCommand(b *CommandBuf, k Kind) any {
 			v.Row = g.place()
 		}
 		for range g.IntN(4) {
-			v.Positions = append(v.Positions, ProducerPosition{name(), Offset(g.u64()), int32(g.u32()>>1) - 1, g.bytes(40)})
+			v.Positions = append(v.Positions, Position{g.bytes(9), g.bytes(9), Offset(g.u64()), int32(g.u32()>>1) - 1, g.bytes(40)})
 		}
 	}
 	b.AddProducer(v)
@@ -48,7 +48,7 @@ func producerGoldens() []golden {
 		Partitions: []ProducerPartition{{[]byte("q"), []byte("7")}, {[]byte("r"), []byte("0")}}}
 	positions := &Producer{Op: ProducerPositions, Tenant: DefaultTenant, Name: []byte("tx"), ID: 65, Epoch: 300, Group: []byte("g"),
 		Implicit: true, Fenced: true, Row: Place{70_000, 5},
-		Positions: []ProducerPosition{{ProducerPartition{[]byte("q"), []byte("7")}, 300, -1, []byte("note")}}}
+		Positions: []Position{{[]byte("q"), []byte("7"), 300, NoLeaderEpoch, []byte("note")}}}
 	frame := EncodeKafkaFrame(nil, 1, []byte("control"))
 	end := &EndTxn{ID: 65, Epoch: 300, Commit: true, Bump: true, Append: Append{Tenant: DefaultTenant, Frame: FrameKafka, Count: 1,
 		PayloadLen: uint32(len(frame)), PayloadPos: 64, PayloadSum: PayloadSum(frame)}}

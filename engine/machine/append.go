@@ -24,9 +24,7 @@ func (m *Machine) applyPush(a *format.Append, q *queue, ph handle, res *format.A
 		return code
 	}
 	if a.Frame == format.FrameKafka {
-		if code := m.checkBatch(a, q, ph); code != format.CodeOK {
-			return code
-		}
+		return m.applyBatch(a, q, ph, res)
 	}
 	if q == nil {
 		if q, res.NewQueue = m.ensureQueue(a.Tenant, a.Queue, byPush); q == nil {
@@ -100,13 +98,9 @@ func (m *Machine) room(q *queue, ph handle) uint32 {
 
 // store appends the kept messages of a frame to a partition.
 func (m *Machine) store(q *queue, ph handle, res *format.AppendResult) {
-	p := m.parts.Touch(ph)
+	p := m.parts.Get(ph)
 	base, lastW := p.next, p.lastW
-	m.header.rows++
-	res.Row, res.PrevRow = m.header.rows, p.row
-	p.row = res.Row
-	p.next += format.Offset(res.Kept)
-	p.lastW = m.w
+	res.Row, res.PrevRow = m.advance(ph, res.Kept)
 	m.touchPart(p, TouchedAppend)
 	if q.holds() {
 		m.hide(q, ph, base, lastW)
@@ -117,7 +111,21 @@ func (m *Machine) store(q *queue, ph handle, res *format.AppendResult) {
 		m.reveal(q, m.sides.Touch(p.side), p.next)
 		return
 	}
-	m.announce(q, ph, base, true)
+	// What lies behind an open transaction is announced when that ends.
+	if p.flags&partOpen == 0 {
+		m.announce(q, ph, base, true)
+	}
+}
+
+// advance gives a partition one more row, of that many offsets.
+func (m *Machine) advance(ph handle, kept uint32) (row, prev uint64) {
+	p := m.parts.Touch(ph)
+	m.header.rows++
+	row, prev = m.header.rows, p.row
+	p.row = row
+	p.next += format.Offset(kept)
+	p.lastW = m.w
+	return row, prev
 }
 
 // evidenceLate says that the frame's evidence about old ids does not reach the chunks whose ids are

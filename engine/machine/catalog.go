@@ -21,6 +21,8 @@ const (
 	catTask   catKind = 3
 	catHeader catKind = 4
 	catAdmin  catKind = 5
+	catNamed  catKind = 6 // a transactional id
+	catKafka  catKind = 7 // counters of producers, epochs; one row, of id 0
 )
 
 type catKey struct {
@@ -90,6 +92,12 @@ func (m *Machine) dirtOf(k catKey) *dirt {
 		if a := m.admins.byID[k.id]; a != nil {
 			return &a.dirt
 		}
+	case catNamed:
+		if t := m.kafka.byID[k.id]; t != nil {
+			return &t.dirt
+		}
+	case catKafka:
+		return &m.kafka.dirt
 	}
 	return nil
 }
@@ -116,6 +124,10 @@ func (m *Machine) allKeys() []catKey {
 	for id := range m.admins.byID {
 		keys = append(keys, catKey{catAdmin, id})
 	}
+	for id := range m.kafka.byID {
+		keys = append(keys, catKey{catNamed, id})
+	}
+	keys = append(keys, catKey{kind: catKafka})
 	slices.SortFunc(keys, compareCat)
 	return keys
 }
@@ -140,6 +152,12 @@ func (m *Machine) appendRow(b []byte, k catKey) []byte {
 		if a := m.admins.byID[k.id]; a != nil {
 			e.b = append(e.b, a.row...)
 		}
+	case catNamed:
+		if t := m.kafka.byID[k.id]; t != nil {
+			e.named(t)
+		}
+	case catKafka:
+		e.kafka(&m.kafka)
 	case catHeader:
 		m.receiptBounds = ringBounds{m.receipts.Start(), m.receipts.End()}
 		e.header(&m.header)
@@ -418,6 +436,12 @@ func (m *Machine) loadCatalog(number uint64, row []byte) error {
 		r.header(&m.header)
 	case catAdmin:
 		err = m.loadAdmin(k.id, &r)
+	case catNamed:
+		t := &transactional{id: k.id}
+		r.named(t)
+		m.kafka.byID[k.id] = t
+	case catKafka:
+		r.kafka(&m.kafka)
 	default:
 		return fmt.Errorf("machine: catalogue row of unknown kind %d", k.kind)
 	}
@@ -471,5 +495,7 @@ func (m *Machine) unload(k catKey) {
 		m.tasks = slices.DeleteFunc(m.tasks, func(t *task) bool { return t.id == k.id })
 	case catAdmin:
 		m.unloadAdmin(k.id)
+	case catNamed:
+		delete(m.kafka.byID, k.id)
 	}
 }

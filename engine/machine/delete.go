@@ -91,7 +91,7 @@ func (m *Machine) deletePart(c *format.Delete, n *format.CountResult) format.Cod
 	if p == nil || m.queues[p.queue].tenant != c.Tenant {
 		return format.CodeUnknownPartition
 	}
-	if c.Offset != p.next || m.firstDeadOf(p.id) != 0 {
+	if c.Offset != p.next || m.firstDeadOf(p.id) != 0 || p.flags&partOpen != 0 {
 		return format.CodeStaleEvidence
 	}
 	for ch := p.cursors; ch != 0; ch = m.cursors.Get(ch).chain {

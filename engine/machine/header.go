@@ -93,5 +93,6 @@ func (m *Machine) fire() {
 	left := fireLimit
 	left -= m.timers.PopDue(int64(m.t), left, func(it slab.DueItem) { m.leaseDue(it.Handle) })
 	left -= m.holds.PopDue(int64(m.w), left, func(it slab.DueItem) { m.holdDue(it.Handle) })
-	m.keyDue.PopDue(int64(m.w), left, func(it slab.DueItem) { m.keyExpired(it.Handle) })
+	left -= m.keyDue.PopDue(int64(m.w), left, func(it slab.DueItem) { m.keyExpired(it.Handle) })
+	m.fireKafka(left)
 }

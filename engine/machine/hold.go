@@ -13,8 +13,17 @@ import (
 // (S-vis-3: windowBuffer never starves).
 const windowCap = 10
 
-// visible is the end of what may be delivered of a partition now. It only reads.
+// visible is the end of what may be delivered of a partition now: what is revealed and decided. It only reads.
 func (m *Machine) visible(q *queue, ph handle) format.Offset {
+	end := m.revealed(q, ph)
+	if m.parts.Get(ph).flags&partOpen != 0 {
+		end = min(end, m.stable(ph))
+	}
+	return end
+}
+
+// revealed is the end of what no hold keeps back.
+func (m *Machine) revealed(q *queue, ph handle) format.Offset {
 	p := m.parts.Get(ph)
 	if !q.holds() || m.w >= p.lastW+max(q.delay(), q.window()) {
 		return p.next

@@ -62,12 +62,7 @@ func (m *Machine) endTxn(t *transactional, c *format.EndTxn, out *format.Results
 	for i := range t.parts {
 		m.endPart(t, &t.parts[i], c.Commit, out)
 	}
-	for i := range t.positions {
-		k.bytes -= t.positions[i].size()
-		if c.Commit {
-			m.settlePosition(t, &t.positions[i])
-		}
-	}
+	m.endPositions(t, c.Commit)
 	k.due.Delete(dueTxn{t.started + format.Wall(t.timeout), t.id})
 	k.parts -= len(t.parts)
 	t.parts, t.positions = nil, nil
@@ -82,20 +77,22 @@ func (m *Machine) endTxn(t *transactional, c *format.EndTxn, out *format.Results
 // endPart takes the offset of the control record. Events tell of what lies from the old last stable offset on: what was
 // appended behind an open transaction had none.
 func (m *Machine) endPart(t *transactional, part *txnPart, commit bool, out *format.Results) {
-	ph, p := m.partByID(part.part)
-	if p == nil {
+	ph := m.anyPart(part.part)
+	if ph == 0 {
 		return // deleted since
 	}
+	p := m.parts.Get(ph)
 	q := m.queues[p.queue]
+	if q.dead {
+		m.close(ph, part)
+		return
+	}
 	before, base, lastW := m.stable(ph), p.next, p.lastW
 	row, prev := m.advance(ph, 1)
 	out.Controls = append(out.Controls, format.ControlRow{
 		Partition: p.id, Queue: format.QueueID(q.id), Offset: base, Row: row, PrevRow: prev,
 	})
-	if part.began {
-		m.kafka.open.Delete(openKey{part: ph, first: part.first})
-		m.closeFlag(ph)
-	}
+	m.close(ph, part)
 	if part.began && !commit {
 		m.addAbort(q, ph, abortRec{producer: t.producer, first: part.first, last: base, stable: m.stable(ph), w: m.w, part: ph})
 	}
@@ -108,6 +105,14 @@ func (m *Machine) endPart(t *transactional, part *txnPart, commit bool, out *for
 	}
 	if m.stable(ph) > before {
 		m.announce(q, ph, before, false)
+	}
+}
+
+// close takes a partition out of those with open transactions, as far as this one goes.
+func (m *Machine) close(ph handle, part *txnPart) {
+	if part.began {
+		m.kafka.open.Delete(openKey{part: ph, first: part.first})
+		m.closeFlag(ph)
 	}
 }
 
@@ -187,12 +192,7 @@ func (m *Machine) freeKafka(ph handle) {
 		m.freeAbort(a)
 	}
 	for m.parts.Get(ph).flags&partOpen != 0 {
-		k.open.AscendGreaterOrEqual(openKey{part: ph}, func(o openKey) bool {
-			if o.part == ph {
-				k.open.Delete(o)
-			}
-			return false
-		})
+		k.open.Delete(openKey{part: ph, first: m.stable(ph)})
 		m.closeFlag(ph)
 	}
 }

@@ -33,6 +33,7 @@ type kafka struct {
 	byProducer     map[format.ProducerID]*transactional
 	due            *btree.BTreeG[dueTxn] // open transactions, by when they time out
 	idle           *btree.BTreeG[dueTxn] // the others, by when they changed
+	pending        map[pendingKey]uint32 // positions that open transactions hold
 	parts          int                   // of all open transactions
 	bytes          int                   // of their positions
 	seqMost        int                   // smaller in tests only
@@ -72,8 +73,8 @@ type epochStart struct {
 type seqRec struct {
 	producer format.ProducerID
 	lastW    format.Wall
-	lastTime int64              // greatest timestamp of the newest batch
-	batches  [seqKept]seqBatch  // oldest first
+	lastTime int64             // greatest timestamp of the newest batch
+	batches  [seqKept]seqBatch // oldest first
 	part     handle
 	count    uint32 // of batches
 	epoch    uint32
@@ -150,6 +151,7 @@ func (k *kafka) reset() {
 	k.open, k.byName = btree.NewG(deadDegree, lessOpen), btree.NewG(deadDegree, lessNamed)
 	k.due, k.idle = btree.NewG(deadDegree, lessDue), btree.NewG(deadDegree, lessDue)
 	k.byProducer = map[format.ProducerID]*transactional{}
+	k.pending = map[pendingKey]uint32{}
 	k.oldest, k.newest, k.parts, k.bytes = 0, 0, 0, 0
 }
 

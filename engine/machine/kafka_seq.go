@@ -18,7 +18,7 @@ func (m *Machine) applyBatch(a *format.Append, q *queue, ph handle, res *format.
 	var t *transactional
 	if a.Batch.Transactional {
 		var code format.Code
-		if t, code = m.fencedBatch(&a.Batch); code != format.CodeOK {
+		if t, code = m.fencedBatch(a); code != format.CodeOK {
 			return code
 		}
 	}

@@ -46,18 +46,6 @@ type txnPart struct {
 	began bool
 }
 
-// txnPosition is a position that is committed with the transaction.
-type txnPosition struct {
-	group, queue, partition string
-	offset                  format.Offset
-	epoch                   int32
-	metadata                string
-}
-
-func (p *txnPosition) size() int {
-	return len(p.group) + len(p.queue) + len(p.partition) + len(p.metadata) + 96
-}
-
 func (m *Machine) soilNamed(t *transactional) { m.soil(&t.dirt, catKey{catNamed, t.id}) }
 func (m *Machine) soilKafka()                 { m.soil(&m.kafka.dirt, catKey{kind: catKafka}) }
 
@@ -217,7 +205,7 @@ func (m *Machine) raise(t *transactional) bool {
 	return true
 }
 
-// begin opens a transaction if none is open.
+// beginTxn opens a transaction if none is open.
 func (m *Machine) beginTxn(t *transactional) {
 	if t.state == txnOngoing {
 		return
@@ -233,7 +221,7 @@ func (t *transactional) find(p format.PartitionID) (int, bool) {
 	return slices.BinarySearchFunc(t.parts, p, func(a txnPart, p format.PartitionID) int { return cmp.Compare(a.part, p) })
 }
 
-// add takes a partition into the open transaction.
+// addPart takes a partition into the open transaction.
 func (m *Machine) addPart(t *transactional, p format.PartitionID) *txnPart {
 	i, ok := t.find(p)
 	if !ok {
@@ -266,9 +254,7 @@ func (m *Machine) addParts(t *transactional, c *format.Producer, res *format.Pro
 		}
 	}
 	res.Failed = 0
-	if len(c.Partitions) > 0 {
-		m.beginTxn(t)
-	}
+	m.beginTxn(t)
 	for i := range c.Partitions {
 		q := m.queueBy(c.Tenant, c.Partitions[i].Queue)
 		ph := m.partByName(q, c.Partitions[i].Partition)
@@ -288,10 +274,11 @@ func (m *Machine) addParts(t *transactional, c *format.Producer, res *format.Pro
 }
 
 // fencedBatch finds the transactional id of a transactional batch, whose producer must be the one bound to it now.
-func (m *Machine) fencedBatch(b *format.BatchHead) (*transactional, format.Code) {
+func (m *Machine) fencedBatch(a *format.Append) (*transactional, format.Code) {
+	b := &a.Batch
 	t := m.kafka.byProducer[b.Producer]
 	switch {
-	case t == nil:
+	case t == nil || t.tenant != a.Tenant:
 		return nil, format.CodeProducerMapping
 	case t.producer != b.Producer || t.epoch != b.Epoch:
 		return nil, format.CodeProducerEpoch

@@ -84,6 +84,7 @@ type Machine struct {
 	tasks    []*task // in order of id
 	admins   admins
 	catalog  catalogDirt
+	kafka    kafka
 
 	// Derived, rebuilt by Finish.
 	nameIndex    *slab.Index // (queue, name) -> partition
@@ -134,6 +135,8 @@ type scratch struct {
 	row       []byte // of a keyed row: family, key, value
 	admin     format.Admin
 	group     format.Group
+	producer  format.Producer
+	end       format.EndTxn
 }
 
 // New returns the empty state of a raft group, before its Genesis.
@@ -155,6 +158,7 @@ func New(o Options) *Machine {
 	m.byName = make(map[queueKey]*queue)
 	m.groups = make(map[uint32]*group)
 	m.admins = newAdmins()
+	m.kafka = newKafka()
 	m.resetDerived()
 	return m
 }
@@ -238,7 +242,9 @@ func (m *Machine) command(r *format.CommandReader, out *format.Results) (res for
 	switch r.Kind() {
 	case format.KindGenesis:
 		res.Code, err = m.applyGenesis(r)
-	case format.KindTerm, format.KindTick, format.KindOrigin:
+	case format.KindTerm:
+		m.noteEpoch()
+	case format.KindTick, format.KindOrigin:
 	case format.KindAppend: // in a bracket
 		if err = r.Append(&s.append); err == nil {
 			res.At = uint32(len(out.Appends))
@@ -279,6 +285,8 @@ func (m *Machine) command(r *format.CommandReader, out *format.Results) (res for
 			out.Groups = append(out.Groups, format.GroupResult{})
 			res.Code = m.applyGroup(&s.group, &out.Groups[res.At])
 		}
+	case format.KindProducer, format.KindEndTxn:
+		err = m.kafkaCommand(r, out, &res)
 	case format.KindKV, format.KindLock, format.KindTimer, format.KindFire:
 		err = m.keyedCommand(r, out, &res)
 	default:

@@ -100,6 +100,7 @@ func (m *Machine) freePart(q *queue, h handle) {
 		m.freeCursor(p.cursors)
 	}
 	m.freeSide(h)
+	m.freeKafka(h)
 	for {
 		d := m.firstDeadOf(p.id)
 		if d == 0 {

@@ -320,6 +320,7 @@ type Partition struct {
 	Trim        format.Offset // explicit log start
 	Cutoff      format.Wall   // the queue's: frames created before are gone
 	Visible     format.Offset // deliverable now below it
+	Stable      format.Offset // decided below it: what lies above waits for the end of a transaction
 	Hidden      bool          // some messages are not deliverable yet
 	Empty       bool          // time retention took every message
 	Birth       format.Place
@@ -341,7 +342,7 @@ func (m *Machine) unnamed(h handle) Partition {
 	visible := m.visible(q, h)
 	return Partition{
 		ID: p.id, Queue: format.QueueID(p.queue), Next: p.next,
-		Trim: m.logStart(p), Cutoff: q.cutoff, Visible: visible, Hidden: visible < p.next, Empty: emptied(q, p),
+		Trim: m.logStart(p), Cutoff: q.cutoff, Visible: visible, Hidden: visible < p.next, Stable: m.stable(h), Empty: emptied(q, p),
 		Birth: p.birthPlace(), Created: p.bornW, LastAppend: p.lastW, NewestRow: p.row,
 		DeadLetters: m.firstDeadOf(p.id) != 0,
 	}

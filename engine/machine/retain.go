@@ -48,6 +48,7 @@ func (m *Machine) applyTrim(c *format.Trim, n *format.CountResult) format.Code {
 			return format.CodeLimit
 		}
 		s.trim = upto
+		m.dropAborts(q, ph)
 		n.Rows++
 		m.touchPart(p, TouchedStart)
 	}

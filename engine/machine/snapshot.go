@@ -28,12 +28,15 @@ const (
 	SectionJournals Section = "journals"
 	SectionReceipts Section = "receipts"
 	SectionKeys     Section = "keys"
+	// SectionProducers and SectionAborts hold what producers stored last, and ranges of aborted transactions.
+	SectionProducers Section = "producers"
+	SectionAborts    Section = "aborts"
 )
 
 // Sections lists all sections in order.
 var Sections = []Section{
 	SectionCatalog, SectionNames, SectionParts, SectionSides, SectionCursors, SectionLeases, SectionDead,
-	SectionJournals, SectionReceipts, SectionKeys,
+	SectionJournals, SectionReceipts, SectionKeys, SectionProducers, SectionAborts,
 }
 
 // EmitRow takes one row of a snapshot. An empty row says that the key is gone. The bytes are good only
@@ -53,6 +56,8 @@ type Snapshot struct {
 	journals []journalImage
 	receipts slab.RingImage[receipt]
 	keys     *slab.Frozen
+	seqs     *slab.Frozen
+	aborts   *slab.Frozen
 }
 
 // catalogImage is the encoded catalogue: rows of the delta, and with a base all of them.
@@ -83,6 +88,7 @@ func (m *Machine) Freeze(base bool) *Snapshot {
 		m.leases.Freeze(scope), m.dead.Freeze(scope),
 	}
 	s.receipts, s.keys = m.receipts.Freeze(scope), m.keys.Freeze(scope)
+	s.seqs, s.aborts = m.kafka.seqs.Freeze(scope), m.kafka.aborts.Freeze(scope)
 	keys := m.takeDirt(false)
 	s.catalog.delta = m.encodeRows(append(keys, catKey{kind: catHeader}))
 	for _, k := range keys {
@@ -141,7 +147,13 @@ func (s *Snapshot) walk(base bool, emit EmitRow) error {
 	if err := walkRing(&s.receipts, base, SectionReceipts, 0, emit); err != nil {
 		return err
 	}
-	return walkSlab(s.keys, base, SectionKeys, emit)
+	if err := walkSlab(s.keys, base, SectionKeys, emit); err != nil {
+		return err
+	}
+	if err := walkSlab(s.seqs, base, SectionProducers, emit); err != nil {
+		return err
+	}
+	return walkSlab(s.aborts, base, SectionAborts, emit)
 }
 
 func walkSlab(f *slab.Frozen, base bool, s Section, emit EmitRow) error {
@@ -171,6 +183,8 @@ func (s *Snapshot) Release() {
 		f.Release()
 	}
 	s.keys.Release()
+	s.seqs.Release()
+	s.aborts.Release()
 }
 
 // Load puts one row in place: every row of a base, then those of each delta in order, each as it was
@@ -197,6 +211,10 @@ func (m *Machine) Load(s Section, key uint64, row []byte) error {
 		return m.dead.Load(h, row)
 	case SectionKeys:
 		return m.keys.Load(h, row)
+	case SectionProducers:
+		return m.kafka.seqs.Load(h, row)
+	case SectionAborts:
+		return m.kafka.aborts.Load(h, row)
 	case SectionJournals:
 		q := m.queues[uint32(key)]
 		if q == nil || len(row) < 8 {
@@ -288,6 +306,9 @@ func (m *Machine) finishRows() error {
 	for h := m.dead.Next(0); h != 0; h = m.dead.Next(h) {
 		m.indexDead(h, m.dead.Get(h))
 	}
+	if err := m.finishKafka(); err != nil {
+		return err
+	}
 	return m.finishKeys()
 }
 
@@ -329,6 +350,7 @@ func (m *Machine) resetIndexes() {
 	m.keyIndex, m.keyDue, m.timerDue = slab.NewIndex(seed+5), slab.NewDue(), newTimerTree()
 	m.deadByID, m.deadByAddr = newDeadTrees()
 	m.liveLeases = 0
+	m.kafka.reset()
 }
 
 // nextDigest chains the rows written since the mark before, in (slab, handle) order.
@@ -363,6 +385,10 @@ func (m *Machine) nextDigest() [16]byte {
 		row = m.appendRow(row[:0], k)
 		write(k.number(), row)
 	}
+	section++
+	m.kafka.seqs.Mark(one)
+	section++
+	m.kafka.aborts.Mark(one)
 	return h.Sum128().Bytes()
 }
 

@@ -1,0 +1,110 @@
+package machine
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"queen/engine/format"
+)
+
+// txnPosition is a position that is committed with the transaction. A transaction's are in order of group, queue and
+// partition, one of each.
+type txnPosition struct {
+	at       txnPositionKey
+	offset   format.Offset
+	epoch    int32
+	metadata string
+}
+
+type txnPositionKey struct{ group, queue, partition string }
+
+func (p txnPositionKey) compare(o txnPositionKey) int {
+	return cmp.Or(strings.Compare(p.group, o.group), strings.Compare(p.queue, o.queue), strings.Compare(p.partition, o.partition))
+}
+
+// pendingKey is a position of a tenant that open transactions hold.
+type pendingKey struct {
+	tenant format.Tenant
+	at     txnPositionKey
+}
+
+// size is what a position counts against txnBytesMost.
+func (p *txnPosition) size() int {
+	return len(p.at.group) + len(p.at.queue) + len(p.at.partition) + len(p.metadata) + 160
+}
+
+// addPositions adds all positions of the command, or none. What the transaction had of a partition is replaced.
+func (m *Machine) addPositions(t *transactional, c *format.Producer, res *format.ProducerResult) format.Code {
+	if c.Fenced {
+		at := format.Place{}
+		if row, ok := m.GroupRow(c.Tenant, string(c.Group)); ok {
+			at = row.At
+		}
+		if at != c.Row {
+			return format.CodeGone
+		}
+	}
+	if t.state != txnOngoing && !c.Implicit {
+		return format.CodeTxnState
+	}
+	bytes := 0
+	for i := range c.Positions {
+		p := &c.Positions[i]
+		res.Failed = uint32(i)
+		if m.queueBy(c.Tenant, p.Queue) == nil {
+			return format.CodeUnknownQueue
+		}
+		bytes += len(c.Group) + len(p.Queue) + len(p.Partition) + len(p.Metadata) + 160
+		if format.TenantNameBytes+len(p.Queue)+max(len(p.Partition), len(c.Group)) > format.NameBudget {
+			return format.CodeLimit
+		}
+	}
+	if m.kafka.bytes+bytes > txnBytesMost {
+		return format.CodeLimit
+	}
+	res.Failed = 0
+	m.beginTxn(t)
+	for i := range c.Positions {
+		p := &c.Positions[i]
+		m.addPosition(t, txnPosition{at: txnPositionKey{string(c.Group), string(p.Queue), string(p.Partition)}, offset: p.To,
+			epoch: p.LeaderEpoch, metadata: string(p.Metadata)})
+	}
+	m.soilNamed(t)
+	return format.CodeOK
+}
+
+func (m *Machine) addPosition(t *transactional, p txnPosition) {
+	i, found := slices.BinarySearchFunc(t.positions, p.at, func(a txnPosition, at txnPositionKey) int { return a.at.compare(at) })
+	if found {
+		m.kafka.bytes -= t.positions[i].size()
+		t.positions[i] = p
+	} else {
+		t.positions = slices.Insert(t.positions, i, p)
+		m.kafka.pending[pendingKey{t.tenant, p.at}]++
+	}
+	m.kafka.bytes += p.size()
+}
+
+// endPositions commits the positions of a transaction that ends, or lets go of them. A queue that was deleted since
+// takes its positions along.
+func (m *Machine) endPositions(t *transactional, commit bool) {
+	k := &m.kafka
+	for i := range t.positions {
+		p := &t.positions[i]
+		k.bytes -= p.size()
+		key := pendingKey{t.tenant, p.at}
+		if k.pending[key]--; k.pending[key] == 0 {
+			delete(k.pending, key)
+		}
+		if commit {
+			_ = m.commitPosition(t.tenant, []byte(p.at.group), &format.Position{Queue: []byte(p.at.queue),
+				Partition: []byte(p.at.partition), To: p.offset, LeaderEpoch: p.epoch, Metadata: []byte(p.metadata)})
+		}
+	}
+}
+
+// PendingPosition says that an open transaction holds a position of a consumer group on a partition.
+func (m *Machine) PendingPosition(t format.Tenant, group, queue, partition string) bool {
+	return len(m.kafka.pending) > 0 && m.kafka.pending[pendingKey{t, txnPositionKey{group, queue, partition}}] > 0
+}

@@ -1,0 +1,219 @@
+package machine
+
+import (
+	"sort"
+
+	"queen/engine/format"
+)
+
+// EpochOf is the epoch in which an entry was written.
+func (m *Machine) EpochOf(i format.Index) format.Term {
+	e := m.kafka.epochs
+	n := sort.Search(len(e), func(k int) bool { return e[k].first > i })
+	switch {
+	case n > 0:
+		return e[n-1].epoch
+	case len(e) > 0:
+		return e[0].epoch
+	}
+	return m.epoch
+}
+
+// EpochEnd is the first entry of the epochs above one; 0 when there is none.
+func (m *Machine) EpochEnd(epoch format.Term) format.Index {
+	for _, e := range m.kafka.epochs {
+		if e.epoch > epoch {
+			return e.first
+		}
+	}
+	return 0
+}
+
+// Aborted is an aborted range of a partition: the producer's records in [First, Last), the control record at Last.
+type Aborted struct {
+	Producer    format.ProducerID
+	First, Last format.Offset
+}
+
+// AbortedRanges appends the aborted ranges of a partition that have offsets in [from, to), by their ends.
+func (m *Machine) AbortedRanges(dst []Aborted, part format.PartitionID, from, to format.Offset) []Aborted {
+	ph, p := m.partByID(part)
+	if p == nil || m.kafka.abortTree.Len() == 0 {
+		return dst
+	}
+	m.kafka.abortTree.AscendGreaterOrEqual(abortKey{part: ph, last: from}, func(k abortKey) bool {
+		if k.part != ph {
+			return false
+		}
+		a := m.kafka.aborts.Get(k.row)
+		if a.first < to {
+			dst = append(dst, Aborted{a.producer, a.first, a.last})
+		}
+		return a.stable < to
+	})
+	return dst
+}
+
+// IsAborted says that a transactional record of a producer at an offset of a partition was aborted.
+func (m *Machine) IsAborted(part format.PartitionID, producer format.ProducerID, o format.Offset) (aborted bool) {
+	ph, p := m.partByID(part)
+	if p == nil || m.kafka.abortTree.Len() == 0 {
+		return false
+	}
+	m.kafka.abortTree.AscendGreaterOrEqual(abortKey{part: ph, last: o}, func(k abortKey) bool {
+		if k.part != ph {
+			return false
+		}
+		a := m.kafka.aborts.Get(k.row)
+		aborted = a.producer == producer && a.first <= o
+		return !aborted && a.stable <= o
+	})
+	return aborted
+}
+
+// Undecided says that a transactional record of a producer at an offset of a partition belongs to an open transaction.
+func (m *Machine) Undecided(part format.PartitionID, producer format.ProducerID, o format.Offset) bool {
+	t := m.kafka.byProducer[producer]
+	if t == nil || t.state != txnOngoing || t.producer != producer {
+		return false
+	}
+	i, ok := t.find(part)
+	return ok && t.parts[i].began && t.parts[i].first <= o
+}
+
+// TransactionState is where a transactional id is. The numbers are those of the checkpoint.
+type TransactionState uint8
+
+const (
+	TransactionEmpty     = TransactionState(txnEmpty)
+	TransactionOngoing   = TransactionState(txnOngoing)
+	TransactionCommitted = TransactionState(txnCommitted)
+	TransactionAborted   = TransactionState(txnAborted)
+)
+
+// Transaction is a transactional id as the state has it. Partitions of deleted queues are left out.
+type Transaction struct {
+	Name       string
+	Producer   format.ProducerID
+	Epoch      int16
+	State      TransactionState
+	Timeout    int64       // microseconds
+	Started    format.Wall // 0 while none is open
+	Partitions []TransactionPartition
+}
+
+// TransactionPartition names a partition of an open transaction.
+type TransactionPartition struct{ Queue, Partition string }
+
+func (m *Machine) transaction(t *transactional, parts bool) Transaction {
+	v := Transaction{Name: t.name, Producer: t.producer, Epoch: t.epoch, State: TransactionState(t.state),
+		Timeout: t.timeout}
+	if t.state != txnOngoing {
+		return v
+	}
+	v.Started = t.started
+	for i := range t.parts {
+		if _, p := m.partByID(t.parts[i].part); parts && p != nil {
+			v.Partitions = append(v.Partitions, TransactionPartition{m.queues[p.queue].name, string(m.names.Get(p.name))})
+		}
+	}
+	return v
+}
+
+// Transaction finds a transactional id.
+func (m *Machine) Transaction(t format.Tenant, name string) (Transaction, bool) {
+	if found := m.named(t, []byte(name)); found != nil {
+		return m.transaction(found, true), true
+	}
+	return Transaction{}, false
+}
+
+// Transactions lists at most limit transactional ids of a tenant above after, by name, without their partitions.
+func (m *Machine) Transactions(t format.Tenant, after string, limit int) (rows []Transaction) {
+	m.kafka.byName.AscendGreaterOrEqual(&transactional{tenant: t, name: after}, func(n *transactional) bool {
+		if n.tenant != t || len(rows) == limit {
+			return false
+		}
+		if n.name != after {
+			rows = append(rows, m.transaction(n, false))
+		}
+		return true
+	})
+	return rows
+}
+
+// DueTransaction is an open transaction whose time is over.
+type DueTransaction struct {
+	Producer format.ProducerID
+	Epoch    int16
+}
+
+// DueTransactions lists at most limit open transactions that are due at w, and when the next one is: 0 for none.
+func (m *Machine) DueTransactions(w format.Wall, limit int) (rows []DueTransaction, next format.Wall) {
+	m.kafka.due.Ascend(func(d dueTxn) bool {
+		if d.at > w || len(rows) == limit {
+			next = max(d.at, 1)
+			return false
+		}
+		t := m.kafka.byID[d.id]
+		rows = append(rows, DueTransaction{t.producer, t.epoch})
+		return true
+	})
+	return rows, next
+}
+
+// ProducerOn is a producer on a partition.
+type ProducerOn struct {
+	Producer format.ProducerID
+	Epoch    int16
+	// LastSequence is the sequence of its last record, LastTime that batch's greatest timestamp, milliseconds.
+	LastSequence int32
+	LastTime     int64
+	// TxnStart is the first offset of its open transaction; HasTxn says that there is one.
+	TxnStart format.Offset
+	HasTxn   bool
+}
+
+// ProducersOn lists the producers that are known on a partition, by id.
+func (m *Machine) ProducersOn(part format.PartitionID) (rows []ProducerOn) {
+	ph, p := m.partByID(part)
+	if p == nil {
+		return nil
+	}
+	m.kafka.seqTree.AscendGreaterOrEqual(seqKey{part: ph}, func(k seqKey) bool {
+		if k.part != ph {
+			return false
+		}
+		s := m.kafka.seqs.Get(k.row)
+		if m.w-s.lastW >= seqKeep {
+			return true
+		}
+		v := ProducerOn{Producer: s.producer, Epoch: int16(s.epoch), LastSequence: int32(s.batches[s.count-1].last), LastTime: s.lastTime}
+		if t := m.kafka.byProducer[s.producer]; t != nil && t.state == txnOngoing && t.producer == s.producer {
+			if i, ok := t.find(part); ok {
+				v.HasTxn, v.TxnStart = t.parts[i].began, t.parts[i].first
+			}
+		}
+		rows = append(rows, v)
+		return true
+	})
+	return rows
+}
+
+// ProducerOf finds the producer bound to a transactional id, and whether its transaction is open.
+func (m *Machine) ProducerOf(t format.Tenant, name string) (id format.ProducerID, epoch int16, open, ok bool) {
+	found := m.named(t, []byte(name))
+	if found == nil {
+		return 0, 0, false, false
+	}
+	return found.producer, found.epoch, found.state == txnOngoing, true
+}
+
+// OwnerOfProducer is the tenant whose transactional id a producer is bound to, or was.
+func (m *Machine) OwnerOfProducer(id format.ProducerID) (t format.Tenant, ok bool) {
+	found := m.kafka.byProducer[id]
+	if found == nil {
+		return t, false
+	}
+	return found.tenant, true
+}
