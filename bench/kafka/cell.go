@@ -162,6 +162,7 @@ func (c *cell) fill(l *kafkaload.Options) {
 	r.Add("loader cpu", res.Loader.Usage.CPU.Seconds()/res.Loader.Elapsed.Seconds(), "cores")
 	r.Add("loader cpu per message", float64(res.Loader.Usage.CPU.Microseconds())/messages, "us")
 	w := res.Wire
+	r.Add("messages per record batch", messages/float64(max(w.Batches, 1)), "")
 	r.Add("messages per produce request", messages/float64(max(w.Produces, 1)), "")
 	r.Add("fetch requests", float64(w.Fetches)/seconds, "1/s")
 	r.Add("bytes of a fetch request", float64(w.FetchBytes)/float64(max(w.Fetches, 1)), "B")

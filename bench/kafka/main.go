@@ -61,6 +61,7 @@ func main() {
 	flag.StringVar(&l.Group, "group", "", "consume as a consumer group of this name")
 	flag.IntVar(&l.Size, "size", l.Size, "bytes of a value")
 	flag.IntVar(&l.Batch, "batch", l.Batch, "records written to one partition at a time")
+	flag.BoolVar(&l.Merge, "merge", false, "let clients merge what waits for one partition into larger record batches")
 	flag.DurationVar(&l.Linger, "linger", l.Linger, "how long a client waits for more records")
 	flag.IntVar(&l.Producers, "producers", l.Producers, "clients that produce")
 	flag.IntVar(&l.Consumers, "consumers", l.Consumers, "clients that consume")

@@ -18,7 +18,7 @@ const (
 
 // wire counts what the clients of a load send and read; kgo calls it.
 type wire struct {
-	produces, fetches                      atomic.Uint64
+	produces, batches, fetches             atomic.Uint64
 	produceBytes, fetchBytes, fetchedBytes atomic.Uint64
 }
 
@@ -39,6 +39,11 @@ func (w *wire) OnBrokerRead(_ kgo.BrokerMetadata, key int16, n int, _, _ time.Du
 	if key == keyFetch {
 		w.fetchedBytes.Add(uint64(n))
 	}
+}
+
+// OnProduceBatchWritten counts a record batch.
+func (w *wire) OnProduceBatchWritten(kgo.BrokerMetadata, string, int32, kgo.ProduceBatchMetrics) {
+	w.batches.Add(1)
 }
 
 func (r *run) client(name string, opts ...kgo.Opt) (*kgo.Client, error) {

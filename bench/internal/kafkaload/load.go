@@ -34,7 +34,7 @@ type Result struct {
 
 // Wire is what the clients sent and read in the counted time.
 type Wire struct {
-	Produces, ProduceBytes            uint64
+	Produces, Batches, ProduceBytes   uint64
 	Fetches, FetchBytes, FetchedBytes uint64
 }
 

@@ -47,6 +47,10 @@ func TestAgainstCeiling(t *testing.T) {
 		t.Errorf("%d in, %d batches timed, %d out, %d timed", r.Produced, r.Produce.Count(), r.Consumed, r.Arrival.Count())
 	}
 	w := r.Wire
+	// A batch holds Batch records, fewer if the client was stopped while it was filled; it is counted after its answer.
+	if w.Batches*uint64(o.Batch)+uint64(o.InFlight) < r.Produced || w.Batches > 2*r.Produced/uint64(o.Batch) {
+		t.Errorf("%d records in %d batches of %d", r.Produced, w.Batches, o.Batch)
+	}
 	if w.Produces == 0 || w.Fetches == 0 || w.FetchBytes < w.Fetches*20 || w.ProduceBytes < r.Produced*uint64(o.Size)/2 || w.FetchedBytes == 0 {
 		t.Errorf("%+v", w)
 	}

@@ -21,6 +21,9 @@ type Options struct {
 	// for more of them.
 	Size, Batch int
 	Linger      time.Duration
+	// Merge lets a client put what waits for one partition into larger record batches than Batch. Without it brokers get
+	// batches of one size whatever the number of partitions.
+	Merge bool
 	// Producers and Consumers are clients with connections of their own. Without consumers nothing is consumed.
 	Producers, Consumers int
 	// InFlight bounds the unanswered records of all producers.
@@ -56,6 +59,21 @@ func Defaults() Options {
 		Window: 10 * time.Second, Drain: time.Minute, Setup: 3 * time.Minute,
 	}
 }
+
+// batchBytes bounds a record batch of Size-byte values so that Batch records fill it.
+func (o *Options) batchBytes() int32 {
+	perRecord := 10 // length, attributes, deltas, lengths of key and value, number of headers
+	if o.Size > 8<<10 {
+		perRecord = 14
+	}
+	return int32(min(max(o.Batch*(o.Size+perRecord)+batchHeaderBytes, batchBytesMin), batchBytesMax))
+}
+
+const (
+	batchHeaderBytes = 61
+	batchBytesMin    = 1 << 10   // what the client allows
+	batchBytesMax    = 1_000_012 // and its default, which brokers take
+)
 
 // Validate joins every problem of o.
 func (o *Options) Validate() error {

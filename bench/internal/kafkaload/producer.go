@@ -35,7 +35,11 @@ type batch struct {
 
 func (r *run) newProducer(i int) (*producer, error) {
 	batches := r.o.InFlight / r.o.Batch / r.o.Producers
-	cl, err := r.client(fmt.Sprintf("producer-%d", i), kgo.DefaultProduceTopic(r.o.Topic),
+	size := r.o.batchBytes()
+	if r.o.Merge {
+		size = batchBytesMax
+	}
+	cl, err := r.client(fmt.Sprintf("producer-%d", i), kgo.ProducerBatchMaxBytes(size), kgo.DefaultProduceTopic(r.o.Topic),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.RequiredAcks(kgo.AllISRAcks()),
 		kgo.ProducerBatchCompression(kgo.Lz4Compression()), kgo.ProducerLinger(r.o.Linger),
 		// Batches are what bounds it: Produce itself never waits.
