@@ -145,25 +145,28 @@ func (n *Node) complete(fl *flight) {
 // wake lets parked pops fly that may find work now, and marks watched partitions. Partitions are looked at one by one
 // only where somebody waits for one of them: an entry touches hundreds.
 func (n *Node) wake(touched []machine.Touched) {
-	watched := !n.watching.empty()
+	if len(touched) == 0 {
+		return
+	}
+	n.mark(touched)
 	parked, pinned := n.park.counts()
-	if len(touched) == 0 || !watched && parked == 0 {
+	if parked == 0 {
 		return
 	}
 	var last format.QueueID
 	for i := range touched {
 		t := &touched[i]
-		if t.Partition != 0 && (watched || pinned > 0) {
-			n.wakePartition(t, watched)
+		if t.Partition != 0 && pinned > 0 {
+			n.wakePartition(t)
 		}
-		if parked > 0 && t.Queue != last {
+		if t.Queue != last {
 			last = t.Queue
 			n.wakeQueue(t.Queue)
 		}
 	}
 }
 
-func (n *Node) wakePartition(t *machine.Touched, watched bool) {
+func (n *Node) wakePartition(t *machine.Touched) {
 	owner, ok := n.queueByID(t.Queue)
 	if !ok {
 		return
@@ -173,9 +176,6 @@ func (n *Node) wakePartition(t *machine.Touched, watched bool) {
 		return
 	}
 	q := queueName{part.tenant, part.queueName}
-	if watched {
-		n.watching.mark(watchKey{q, part.name})
-	}
 	n.house.lanes = n.park.pinnedWaiting(q, part.name, n.groupNames(t.Queue), n.house.lanes[:0])
 	n.launchReady(n.house.lanes)
 }
