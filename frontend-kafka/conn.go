@@ -104,6 +104,10 @@ func (c *conn) serve() {
 			c.ended(err)
 			break
 		}
+		if c.sasl.refused {
+			c.refusedLogin()
+			break
+		}
 		c.pause()
 	}
 	// The reader ends with the socket; what it still puts in is let go of.
@@ -263,6 +267,14 @@ var errHungUp = errors.New("the client hung up")
 func (c *conn) ended(err error) {
 	if !errors.Is(err, errHungUp) {
 		c.log("the connection is closed", "err", err)
+	}
+}
+
+// refusedLogin ends a connection whose client showed a bad credential.
+func (c *conn) refusedLogin() {
+	c.log("the credentials are refused")
+	if c.flush() == nil {
+		c.linger()
 	}
 }
 

@@ -129,6 +129,9 @@ type Frontend struct {
 	cached  settingsCache
 	// widening orders changes of topics' widths.
 	widening sync.Mutex
+	// decoy makes salts of users that are not there; hashing bounds how many passwords are hashed at a time.
+	decoy   [32]byte
+	hashing chan struct{}
 
 	// attached is closed when there is an engine.
 	attached  chan struct{}
@@ -162,7 +165,8 @@ func New(o Options) (*Frontend, error) {
 			return nil, err
 		}
 	}
-	f := &Frontend{opts: o, attached: make(chan struct{}), budget: newBudget(int64(o.MaxFrame))}
+	f := &Frontend{opts: o, attached: make(chan struct{}), budget: newBudget(int64(o.MaxFrame)), decoy: newDecoy(),
+		hashing: make(chan struct{}, hashers())}
 	f.stopping, f.stop = context.WithCancel(context.Background())
 	f.ended, f.end = context.WithCancel(context.Background())
 	f.conns.open = map[*conn]struct{}{}

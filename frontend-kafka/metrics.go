@@ -13,6 +13,7 @@ var durationBuckets = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .2
 // metrics is what the frontend counts. Label values come from the table and from the listeners' names.
 type metrics struct {
 	connections         *prometheus.CounterVec
+	unauthenticated     *prometheus.CounterVec
 	refused             prometheus.Counter
 	received, sent      prometheus.Counter
 	requests            *prometheus.HistogramVec
@@ -28,6 +29,8 @@ func newMetrics(f *Frontend) *metrics {
 	return &metrics{
 		connections: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "queen_kafka_connections_total",
 			Help: "Accepted connections of Kafka clients."}, []string{"listener"}),
+		unauthenticated: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "queen_kafka_authentication_failures_total",
+			Help: "Credentials of Kafka clients that were refused."}, []string{"listener"}),
 		refused:  counter("queen_kafka_connections_refused_total", "Connections closed because there were too many."),
 		received: counter("queen_kafka_received_bytes_total", "Bytes of requests of Kafka clients."),
 		sent:     counter("queen_kafka_sent_bytes_total", "Bytes of answers to Kafka clients."),
@@ -55,5 +58,5 @@ func (m *metrics) served(key int16, micros int64) {
 // Collectors are the frontend's metrics, for the registry of the process.
 func (f *Frontend) Collectors() []prometheus.Collector {
 	m := f.metrics
-	return []prometheus.Collector{m.connections, m.refused, m.received, m.sent, m.requests, m.open, m.parkedFetches}
+	return []prometheus.Collector{m.connections, m.unauthenticated, m.refused, m.received, m.sent, m.requests, m.open, m.parkedFetches}
 }

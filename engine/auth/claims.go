@@ -17,6 +17,9 @@ func (t *Tokens) principal(claims jwt.MapClaims) (*Principal, error) {
 		return nil, BadClaims
 	}
 	p := &Principal{Tenant: DefaultTenant, Subject: strings.Clone(subject)}
+	if exp, err := claims.GetExpirationTime(); err == nil && exp != nil {
+		p.Expires = exp.Add(t.opts.Leeway).UTC()
+	}
 	for _, name := range []string{t.opts.RolesClaim, t.opts.RolesArrayClaim} {
 		for _, word := range words(claim(claims, name)) {
 			p.Roles |= t.opts.RoleNames[word]

@@ -157,7 +157,7 @@ func (e *keyEntry) key() (*apiKey, error) {
 		return nil, errors.New("hash must be sha256: and 64 hex digits, as hash-key prints it")
 	}
 	k := &apiKey{hash: [sha256.Size]byte(sum), expires: e.Expires}
-	k.principal.Subject = e.Name
+	k.principal.Subject, k.principal.Expires = e.Name, e.Expires.UTC()
 	if len(e.Roles) == 0 {
 		return nil, errors.New("roles are missing")
 	}

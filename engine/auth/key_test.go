@@ -42,7 +42,8 @@ func TestKeys(t *testing.T) {
 	p, err := keys.Authenticate(key)
 	require.NoError(t, err)
 	own, _ := ParseTenant(tenant)
-	require.Equal(t, &Principal{Tenant: own, Subject: "billing", Roles: ReadOnly | WriteOnly}, p)
+	require.Equal(t, &Principal{Tenant: own, Subject: "billing", Roles: ReadOnly | WriteOnly,
+		Expires: time.Date(2026, 12, 1, 13, 0, 0, 0, time.UTC)}, p)
 	require.False(t, p.ActsFor(DefaultTenant))
 	gateway, err := keys.Authenticate(other)
 	require.NoError(t, err)

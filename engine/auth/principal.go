@@ -3,6 +3,7 @@ package auth
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 )
@@ -80,6 +81,8 @@ type Principal struct {
 	// Subject names the caller: the "sub" of a token, the name of a key.
 	Subject string
 	Roles   Roles
+	// Expires is when the credential ends; zero is never. Whoever keeps a principal for longer than a call looks at it.
+	Expires time.Time
 }
 
 // May tells whether the principal satisfies a level.

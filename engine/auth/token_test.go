@@ -119,7 +119,8 @@ func TestAlgorithms(t *testing.T) {
 		token := sign(t, method, key, good(clock.Now(), nil), nil)
 		p, err := tokens.Authenticate(context.Background(), token)
 		require.NoError(t, err, alg)
-		require.Equal(t, &Principal{Tenant: DefaultTenant, Subject: "worker", Roles: ReadWrite}, p, alg)
+		require.Equal(t, &Principal{Tenant: DefaultTenant, Subject: "worker", Roles: ReadWrite,
+			Expires: clock.Now().Add(time.Hour).UTC()}, p, alg)
 
 		_, err = tokens.Authenticate(context.Background(), sign(t, method, other, good(clock.Now(), nil), nil))
 		require.Equal(t, BadSignature, err, alg)
