@@ -73,11 +73,16 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 		stop: make(chan struct{})}
 	r.judge.run, r.judge.group, r.judge.next = r.id, o.Group != "", make([]atomic.Uint32, o.Partitions)
 	r.ctx, r.cancel = context.WithCancelCause(ctx)
-	defer r.cancel(nil)
-	if err := r.prepare(); err != nil {
-		return nil, err
+	defer r.over()
+	err := r.prepare()
+	var out *Result
+	if err == nil {
+		out, err = r.carryOut()
 	}
-	return r.carryOut()
+	if cause := r.err(); err != nil && cause != nil {
+		err = cause // whoever waited was only told that the run is over
+	}
+	return out, err
 }
 
 // fail ends the run: the first error is its result.
@@ -87,12 +92,18 @@ func (r *run) fail(err error) {
 	}
 }
 
-// err is why the run was ended, nil while it goes on.
+// errOver is the cause of a run that came to its end.
+var errOver = errors.New("kafkaload: the run is over")
+
+// over ends the run where nothing went wrong.
+func (r *run) over() { r.cancel(errOver) }
+
+// err is why the run was ended early, nil while it goes on and when it came to its end.
 func (r *run) err() error {
-	if r.ctx.Err() == nil {
-		return nil
+	if cause := context.Cause(r.ctx); cause != errOver {
+		return cause
 	}
-	return context.Cause(r.ctx)
+	return nil
 }
 
 func (r *run) carryOut() (*Result, error) {
@@ -101,7 +112,7 @@ func (r *run) carryOut() (*Result, error) {
 	var reading sync.WaitGroup
 	defer func() {
 		r.closing.Store(true)
-		r.cancel(nil)
+		r.over()
 		reading.Wait()
 		for _, p := range producers {
 			p.cl.Close()
