@@ -55,6 +55,8 @@ type Options struct {
 	LabeledQueues int
 	// Collectors are metrics of the process that others count, rendered with this frontend's own. Default: none.
 	Collectors []prometheus.Collector
+	// Docs finds the files under /docs. Default: there are none.
+	Docs Docs
 	// Streams sets the limits of streams; see StreamOptions.
 	Streams StreamOptions
 }

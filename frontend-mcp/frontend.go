@@ -57,6 +57,8 @@ type Options struct {
 	RequireHuman bool
 	// Pages are the documents that teaching tools and resources answer from. Default: none.
 	Pages []Page
+	// Snippets are programs that the documents show and that tests run. Default: none.
+	Snippets []Snippet
 	// Settings tells the node's settings with secrets masked. Default: none.
 	Settings func() []Setting
 	// OpenAPI is the description of the HTTP API, for a resource. Default: none.

@@ -161,6 +161,7 @@ func TestReadOnlyToolsChangeNothing(t *testing.T) {
 	r := newRig(t, func(o *Options) {
 		o.Settings = func() []Setting { return []Setting{{Key: "data", Value: "d"}} }
 		o.Pages = testPages
+		o.Snippets = []Snippet{{Task: "push", Language: "curl", Code: "curl", Page: "quickstart"}}
 	})
 	r.furnish()
 	r.f.rates.unlimited = true

@@ -2,6 +2,7 @@ package frontendmcp
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"runtime/debug"
 	"slices"
@@ -23,8 +24,9 @@ type tool struct {
 	level auth.Level
 	// destructive tools lose or move something, and plan before they act; idempotent ones do no more when called again.
 	destructive, idempotent bool
-	// install adds the tool to a server.
+	// install adds the tool to a server; read answers a call of a reading tool as JSON, for resources.
 	install func(f *Frontend, s *mcp.Server)
+	read    func(f *Frontend, ctx context.Context, args map[string]any) ([]byte, error)
 }
 
 // readOnly tells whether calling the tool changes nothing.
@@ -32,7 +34,7 @@ func (t *tool) readOnly() bool { return t.mode == ModeRead }
 
 // registry lists every tool, by name.
 var registry = sync.OnceValue(func() []*tool {
-	all := slices.Concat(clusterTools(), queueTools(), groupTools(), messageTools(), searchTools(), dlqTools(), stateTools(), nodeTools(),
+	all := slices.Concat(clusterTools(), queueTools(), groupTools(), messageTools(), searchTools(), dlqTools(), stateTools(), nodeTools(), docsTools(),
 		writeTools(), writeStateTools(), consumeTools())
 	slices.SortFunc(all, func(a, b *tool) int { return strings.Compare(a.name, b.name) })
 	return all
@@ -43,6 +45,21 @@ func row[In, Out any](t tool, run func(*call, In) (Out, error)) *tool {
 	r := &t
 	if r.mode == "" {
 		r.mode, r.level, r.idempotent = ModeRead, auth.LevelReadOnly, true
+	}
+	r.read = func(f *Frontend, ctx context.Context, args map[string]any) ([]byte, error) {
+		raw, err := json.Marshal(args)
+		if err != nil {
+			return nil, err
+		}
+		var in In
+		if err := json.Unmarshal(raw, &in); err != nil {
+			return nil, err
+		}
+		res, _, err := handle(f, r, ctx, &mcp.CallToolRequest{Params: &mcp.CallToolParamsRaw{Name: r.name, Arguments: raw}}, in, run)
+		if err != nil {
+			return nil, err
+		}
+		return []byte(res.Content[0].(*mcp.TextContent).Text), nil
 	}
 	r.install = func(f *Frontend, s *mcp.Server) {
 		closed := false

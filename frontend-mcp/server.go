@@ -39,7 +39,8 @@ func (f *Frontend) ServerFor(id Identity) *mcp.Server {
 func (f *Frontend) build(v view, fixed *Identity) *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "queen", Title: "Queen", Version: f.opts.Version}, &mcp.ServerOptions{
 		Instructions: instructions, Logger: f.opts.Logger, PageSize: 200, SchemaCache: f.schemas,
-		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
+		Capabilities:      &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
+		CompletionHandler: f.complete,
 		SetCacheable: func(_ context.Context, _ mcp.Request, c *mcp.Cacheable) {
 			c.TTLMs, c.CacheScope = max(c.TTLMs, 0), "private"
 			if c.TTLMs == 0 {
@@ -53,6 +54,8 @@ func (f *Frontend) build(v view, fixed *Identity) *mcp.Server {
 			t.install(f, s)
 		}
 	}
+	f.addResources(s, v)
+	f.addPrompts(s)
 	return s
 }
 

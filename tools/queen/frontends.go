@@ -12,6 +12,7 @@ import (
 	"queen/frontend-http/wire"
 	frontendmcp "queen/frontend-mcp"
 	"queen/tools/config"
+	"queen/tools/docs"
 )
 
 // frontend is one that is bound.
@@ -130,10 +131,17 @@ func bindMCP(n *node, ticks clock.Clock) (*frontend, error) {
 		shutdown: f.Shutdown}, nil
 }
 
-// mcpOptions are what the settings say about the MCP server.
+// mcpOptions are what the settings say about the MCP server, and the pages it teaches from.
 func mcpOptions(c *config.Config, ticks clock.Clock) frontendmcp.Options {
-	return frontendmcp.Options{
+	o := frontendmcp.Options{
 		Clock: ticks, Version: version, Tenancy: c.TenancyHeader, PublicURL: c.MCPPublicURL, Hosts: c.MCPHosts, Origins: c.MCPOrigins,
 		Mode: frontendmcp.Mode(c.MCPMode), Toolsets: c.MCPToolsets, Tools: c.MCPTools, RequireHuman: c.MCPRequireHuman,
 	}
+	for _, p := range docs.Pages() {
+		o.Pages = append(o.Pages, frontendmcp.Page{Name: p.Name, Title: p.Title, Summary: p.Summary, Text: p.Text})
+	}
+	for _, s := range docs.Snippets() {
+		o.Snippets = append(o.Snippets, frontendmcp.Snippet{Task: s.Task, Language: s.Language, Code: s.Code, Page: s.Page})
+	}
+	return o
 }
