@@ -38,6 +38,11 @@ func startWith(t testing.TB, o Options) *node {
 	if o.Engine == nil && o.Starting == nil {
 		o.Engine = enginetest.NewModel(enginetest.ModelOptions{Clock: o.Clock})
 	}
+	if o.Docs == nil {
+		o.Docs = func(path string) (string, string, []byte, bool) {
+			return "text/plain; charset=utf-8", `"1"`, []byte("page " + path), path != "none"
+		}
+	}
 	ln, err := wire.Listen(wire.Options{Addr: "127.0.0.1:0", LingerTime: 100 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)

@@ -98,6 +98,8 @@ var examples = map[string]example{
 	"GET /api/v1/status/analytics":              {target: "/api/v1/status/analytics" + atNode},
 	"GET /api/v1/analytics/queue-ops":           {target: "/api/v1/analytics/queue-ops" + atNode},
 	"GET /api/v1/analytics/workload":            {target: "/api/v1/analytics/workload" + atNode + "&groupBy=namespace"},
+	"GET /docs":                                 {},
+	"GET /docs/*page":                           {target: "/docs/reference/cli.md"},
 	"GET /livez":                                {},
 	"GET /readyz":                               {},
 	"GET /health":                               {},
