@@ -162,3 +162,29 @@ func TestLimitedIsTheEngine(t *testing.T) {
 		return engine.Limit(enginetest.NewModel(enginetest.ModelOptions{Clock: c}), q)
 	}, enginetest.Options{})
 }
+
+// TestRecordsOfAPlan: record batches are held to the plan like pushes.
+func TestRecordsOfAPlan(t *testing.T) {
+	r := newLimited(t, "payload_bytes: 100, batch_items: 3, partitions_per_queue: 1, messages_per_second: 2, messages_burst: 4")
+	ctx := context.Background()
+	_, err := r.held.Catalog().Configure(ctx, someone, engine.ConfigureRequest{Queue: "q"})
+	require.NoError(t, err)
+	produce := func(partition string, values ...string) error {
+		out, err := r.held.Records().Produce(ctx, someone, []engine.RecordBatch{{Queue: "q", Partition: partition, Batch: recordsOf(t, head(), values...)}})
+		if err == nil && out[0].Err != nil {
+			err = out[0].Err
+		}
+		return err
+	}
+	r.refused(produce("0", strings.Repeat("x", 100)), engine.CodeQuotaExceeded, "payload_bytes") // with its key
+	r.refused(produce("0", "1", "2", "3", "4"), engine.CodeQuotaExceeded, "batch_items")
+	require.NoError(t, produce("0", "1", "2", "3"))
+	r.refused(produce("1", "1"), engine.CodeQuotaExceeded, "partitions_per_queue")
+	r.refused(r.held.Records().AddToTxn(ctx, someone, engine.ProducerRef{TransactionalID: "t"}, []engine.PartitionRef{{Queue: "q", Partition: "1"}}),
+		engine.CodeQuotaExceeded, "partitions_per_queue")
+	_, err = r.held.Records().CommitOffsets(ctx, someone, engine.GroupCommit{Group: "g", Producer: engine.ProducerRef{ID: engine.NoProducer},
+		Positions: []engine.GroupPosition{{Queue: "q", Partition: "1"}}})
+	r.refused(err, engine.CodeQuotaExceeded, "partitions_per_queue")
+	r.refused(produce("0", "4", "5"), engine.CodeRateLimited, "messages")
+	require.NoError(t, produce("0", "4"))
+}

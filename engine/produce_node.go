@@ -113,6 +113,7 @@ func (p *producing) encode(i int) *Error {
 
 // batchHead is what apply judges of a batch.
 func batchHead(b *RecordBatch, h *batch.Header, to *format.BatchHead) *Error {
+	*to = format.BatchHead{Timed: true, MaxTime: h.MaxTimestamp}
 	if h.ProducerID == NoProducer {
 		if h.Transactional() {
 			return errBad("batch", "", "a transactional batch without a producer")
@@ -123,7 +124,7 @@ func batchHead(b *RecordBatch, h *batch.Header, to *format.BatchHead) *Error {
 		return errBad("batch", "", "producer, epoch or sequence of the batch is out of range")
 	}
 	*to = format.BatchHead{
-		Idempotent: true, Producer: format.ProducerID(h.ProducerID), Epoch: h.ProducerEpoch, Sequence: h.BaseSequence,
+		Idempotent: true, Timed: true, Producer: format.ProducerID(h.ProducerID), Epoch: h.ProducerEpoch, Sequence: h.BaseSequence,
 		Transactional: h.Transactional(), Implicit: h.Transactional() && b.Implicit, MaxTime: h.MaxTimestamp,
 	}
 	return nil
@@ -143,7 +144,7 @@ func (p *producing) results() {
 		a := &fl.results.Appends[it.At]
 		out.Base, out.CreatedAt, out.End = a.Base, fl.header.W, a.Base+format.Offset(a.Kept)
 		if len(a.Dups) > 0 {
-			out.Duplicate, out.CreatedAt = true, a.Dups[0].W
+			out.Duplicate, out.CreatedAt = true, p.n.createdAt(p.caller.Tenant, a.Partition, a.Base)
 			sum.dups += uint64(a.Count)
 			continue
 		}
@@ -162,6 +163,19 @@ func (p *producing) refusal(it *format.Result) *Error {
 		return p.n.errUnsealed()
 	}
 	return errOfCode(it.Code)
+}
+
+// createdAt is when a message was appended; 0 when it is not there any more.
+func (n *Node) createdAt(t format.Tenant, id format.PartitionID, o format.Offset) format.Wall {
+	part, ok := n.partByID(t, id)
+	if !ok {
+		return 0
+	}
+	row, ok, err := n.rows.At(id, o, part.newest)
+	if !ok || err != nil || row.Base > o {
+		return 0
+	}
+	return row.W
 }
 
 // bounds fills in where the partitions begin and end now.

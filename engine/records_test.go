@@ -320,3 +320,94 @@ func TestTopicOfAQueue(t *testing.T) {
 	require.NotEqual(t, first.Topic, again.Topic)
 	require.Zero(t, again.Width)
 }
+
+// timed is a batch of one record per timestamp.
+func timed(t testing.TB, times ...int64) []byte {
+	t.Helper()
+	b := batch.NewBuilder(nil, head())
+	for i, ms := range times {
+		b.Add(&batch.Record{OffsetDelta: int32(i), Timestamp: ms, Value: []byte("x")})
+	}
+	out, err := b.Finish(0)
+	require.NoError(t, err)
+	return out
+}
+
+func (r *recordRig) offset(q engine.RecordOffsetQuery) engine.RecordOffset {
+	r.t.Helper()
+	q.Queue, q.Partition = "q", "0"
+	out, err := r.node.Records().RecordOffsets(context.Background(), someone, []engine.RecordOffsetQuery{q})
+	require.NoError(r.t, err)
+	require.Nil(r.t, out[0].Err)
+	return out[0]
+}
+
+// Goal: offsets are found by the timestamps that clients see, in order or not, ahead of the clock or not, and not in
+// what is not there any more.
+func TestOffsetsByTime(t *testing.T) {
+	r := newRecordRig(t)
+	now := r.clock.Now() / 1000
+	ask := func(ms int64) string {
+		t.Helper()
+		o := r.offset(engine.RecordOffsetQuery{Kind: engine.RecordAtTime, Time: ms})
+		if !o.Found {
+			require.Equal(t, int64(-1), o.Timestamp)
+			return "none"
+		}
+		require.Equal(t, format.Term(1), o.Epoch)
+		return fmt.Sprintf("%d at %d", o.Offset, o.Timestamp)
+	}
+	newest := func() string {
+		t.Helper()
+		o := r.offset(engine.RecordOffsetQuery{Kind: engine.RecordMaxTime})
+		return fmt.Sprintf("%v %d at %d", o.Found, o.Offset, o.Timestamp)
+	}
+	require.Nil(t, r.produce("0", timed(t, 2, 4)).Err)
+	require.Nil(t, r.produce("0", timed(t, 6)).Err)
+	require.Nil(t, r.produce("0", timed(t, 8)).Err)
+	for ms, want := range map[int64]string{-5: "0 at 2", 2: "0 at 2", 3: "1 at 4", 5: "2 at 6", 7: "3 at 8", 8: "3 at 8", 9: "none", now: "none", 1 << 62: "none"} {
+		require.Equal(t, want, ask(ms), "%d", ms)
+	}
+	require.Equal(t, "true 3 at 8", newest())
+	require.Nil(t, r.produce("0", timed(t, 7, 3, 8)).Err) // 4, 5, 6
+	require.Equal(t, "true 3 at 8", newest(), "the first of several")
+	require.Nil(t, r.produce("0", timed(t, now+3_600_000)).Err) // 7, an hour ahead
+	require.Nil(t, r.produce("0", timed(t, 9)).Err)             // 8
+	r.say("0", `"native"`)                                      // 9, now
+	require.Equal(t, "7 at "+fmt.Sprint(now+3_600_000), ask(9))
+	require.Equal(t, "7 at "+fmt.Sprint(now+3_600_000), ask(now+3_600_000))
+	require.Equal(t, "none", ask(now+3_600_001))
+	require.Equal(t, "true 7 at "+fmt.Sprint(now+3_600_000), newest())
+	check := func() {
+		t.Helper()
+		_, err := r.node.Records().DeleteRecords(context.Background(), someone, []engine.FetchAt{{Queue: "q", Partition: "0", Offset: 8}})
+		require.NoError(t, err)
+		require.Equal(t, "8 at 9", ask(1), "the first that is kept")
+		require.Equal(t, "9 at "+fmt.Sprint(now), ask(10))
+		require.Equal(t, "true 9 at "+fmt.Sprint(now), newest())
+	}
+	check()
+	r.close()
+	r.open()
+	check()
+	require.Equal(t, engine.RecordOffset{Found: true, Offset: 8, Timestamp: -1, Epoch: 1}, r.offset(engine.RecordOffsetQuery{Kind: engine.RecordEarliest}))
+	require.Equal(t, engine.RecordOffset{Found: true, Offset: 10, Timestamp: -1, Epoch: 1}, r.offset(engine.RecordOffsetQuery{Kind: engine.RecordLatest}))
+	require.Equal(t, engine.RecordOffset{Found: true, Offset: 10, Timestamp: -1, Epoch: 1},
+		r.offset(engine.RecordOffsetQuery{Kind: engine.RecordOfEpoch, Epoch: 1}))
+	require.False(t, r.offset(engine.RecordOffsetQuery{Kind: engine.RecordOfEpoch, Epoch: 0}).Found)
+	require.False(t, r.offset(engine.RecordOffsetQuery{Kind: engine.RecordOfEpoch, Epoch: 2}).Found)
+
+	// What is not decided is not there for who reads committed records only.
+	p := r.producer("tx")
+	require.NoError(t, p.add("0"))
+	require.Nil(t, p.sendBatch("0", p.batch(0, "a")).Err) // 10, at 1000
+	committed := engine.RecordOffsetQuery{Kind: engine.RecordAtTime, Time: now + 1, Committed: true}
+	r.clock.Advance(time.Second)
+	r.say("0", `"behind"`) // 11
+	require.Equal(t, format.Offset(11), r.offset(engine.RecordOffsetQuery{Kind: engine.RecordAtTime, Time: now + 1}).Offset)
+	require.False(t, r.offset(committed).Found)
+	require.Equal(t, format.Offset(10), r.offset(engine.RecordOffsetQuery{Kind: engine.RecordLatest, Committed: true}).Offset)
+	require.Equal(t, format.Offset(10), r.offset(engine.RecordOffsetQuery{Kind: engine.RecordStable}).Offset)
+	require.NoError(t, p.end(true, false))
+	require.Equal(t, format.Offset(11), r.offset(committed).Offset)
+}

@@ -19,6 +19,7 @@ type partView struct {
 	lastW     format.Wall
 	newest    uint64
 	ttl       int64
+	timeAhead format.Wall // of the queue
 }
 
 // span is the partition's offsets [from, to), with what makes messages of it undeliverable.
@@ -28,7 +29,7 @@ func (p *partView) span(from, to format.Offset) span {
 
 func newPartView(p machine.Partition, q *machine.Queue) partView {
 	v := partView{Partition: p, id: p.ID, tenant: q.Tenant, queueName: q.Name, name: p.Name, next: p.Next, stable: p.Stable,
-		start: p.Trim, cutoff: p.Cutoff, lastW: p.LastAppend, newest: p.NewestRow}
+		start: p.Trim, cutoff: p.Cutoff, lastW: p.LastAppend, newest: p.NewestRow, timeAhead: q.TimeAhead}
 	if q.Options.Set&format.OptTTL != 0 {
 		v.ttl = q.Options.TTL * 1e6
 	}

@@ -124,7 +124,7 @@ type Append struct {
 
 // BatchHead is the part of a record batch that is judged: apply reads no payload.
 type BatchHead struct {
-	// Idempotent says that Producer, Epoch, Sequence and MaxTime count.
+	// Idempotent says that Producer, Epoch and Sequence count.
 	Idempotent bool
 	Producer   ProducerID
 	Epoch      int16
@@ -132,7 +132,9 @@ type BatchHead struct {
 	Sequence int32
 	// Transactional: the batch is part of its producer's transaction, to which Implicit adds the partition.
 	Transactional, Implicit bool
-	// MaxTime is the greatest timestamp of its records, milliseconds.
+	// MaxTime is the greatest timestamp of its records, milliseconds; Timed says that it counts, and is set whenever the
+	// batch is Idempotent.
+	Timed   bool
 	MaxTime int64
 }
 

@@ -17,6 +17,7 @@ const (
 	batchIdempotent    = 1 << 0
 	batchTransactional = 1 << 1
 	batchImplicit      = 1 << 2
+	batchTimed         = 1 << 3 // of a batch that is not idempotent
 
 	// idHeadSize is the payload digest and the id mode of a frame in the id region.
 	idHeadSize = 9
@@ -94,7 +95,10 @@ func (b *CommandBuf) putAppend(a *Append, frame []byte, same bool) {
 }
 
 func putBatchHead(c []byte, h *BatchHead) []byte {
-	if !h.Idempotent {
+	switch {
+	case !h.Idempotent && h.Timed:
+		return putVarint(append(c, batchTimed), h.MaxTime)
+	case !h.Idempotent:
 		return append(c, 0)
 	}
 	c = append(c, batchIdempotent|bit(h.Transactional, batchTransactional)|bit(h.Implicit, batchImplicit))
@@ -106,14 +110,18 @@ func putBatchHead(c []byte, h *BatchHead) []byte {
 
 // batchHead reads the tail of a FrameKafka.
 func (d *decoder) batchHead(h *BatchHead) {
-	flags := d.flags(batchIdempotent | batchTransactional | batchImplicit)
-	if flags == 0 {
+	flags := d.flags(batchIdempotent | batchTransactional | batchImplicit | batchTimed)
+	switch flags {
+	case batchTimed:
+		h.Timed, h.MaxTime = true, d.varint()
+		return
+	case 0:
 		return
 	}
-	h.Idempotent, h.Transactional, h.Implicit = true, flags&batchTransactional != 0, flags&batchImplicit != 0
+	h.Timed, h.Idempotent, h.Transactional, h.Implicit = true, true, flags&batchTransactional != 0, flags&batchImplicit != 0
 	producer, epoch, sequence := d.uvarint(), d.uvarint(), d.uvarint()
 	h.MaxTime = d.varint()
-	if flags&batchIdempotent == 0 || h.Implicit && !h.Transactional {
+	if flags&batchIdempotent == 0 || flags&batchTimed != 0 || h.Implicit && !h.Transactional {
 		d.fail("a transaction of no producer")
 	}
 	if producer > MaxProducerID || epoch > MaxProducerEpoch || sequence > MaxSequence {

@@ -88,10 +88,12 @@ func (g gen) batch() (*Append, []byte) {
 	}
 	if g.flip() {
 		a.Batch = BatchHead{
-			Idempotent: true, Producer: ProducerID(g.u64() >> 2), Epoch: int16(g.IntN(MaxProducerEpoch + 1)),
+			Idempotent: true, Timed: true, Producer: ProducerID(g.u64() >> 2), Epoch: int16(g.IntN(MaxProducerEpoch + 1)),
 			Sequence: int32(g.u32() >> 1), Transactional: g.flip(), MaxTime: g.i64(),
 		}
 		a.Batch.Implicit = a.Batch.Transactional && g.flip()
+	} else if g.flip() {
+		a.Batch.Timed, a.Batch.MaxTime = true, g.i64()
 	}
 	return a, frame
 }

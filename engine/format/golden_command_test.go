@@ -152,7 +152,10 @@ func longCommandGoldens() []golden {
 	stored := EncodeKafkaFrame(nil, 3, []byte("batch"))
 	kafka := &Append{Tenant: DefaultTenant, Queue: []byte("q"), Partition: []byte("7"), Frame: FrameKafka, Count: 3,
 		PayloadLen: uint32(len(stored)), IDs: IDsNone, PayloadPos: 64, PayloadSum: PayloadSum(stored), Batch: BatchHead{
-			Idempotent: true, Producer: 65, Epoch: 300, Sequence: 70_000, Transactional: true, Implicit: true, MaxTime: 1_790_948_491_582}}
+			Idempotent: true, Timed: true, Producer: 65, Epoch: 300, Sequence: 70_000, Transactional: true, Implicit: true, MaxTime: 1_790_948_491_582}}
+	timed := &Append{Tenant: DefaultTenant, Queue: []byte("q"), Partition: []byte("7"), Frame: FrameKafka, Count: 3,
+		PayloadLen: uint32(len(stored)), IDs: IDsNone, PayloadPos: 64, PayloadSum: PayloadSum(stored),
+		Batch: BatchHead{Timed: true, MaxTime: 1_790_948_491_582}}
 	redrive := &Redrive{goldenLease, *app}
 	redrive.Append.Tenant, redrive.Append.Originals, redrive.Append.ClearTo = DefaultTenant, nil, 0
 	pop := &Pop{
@@ -172,6 +175,8 @@ func longCommandGoldens() []golden {
 		commandGolden("append_batch", func(b *CommandBuf) { b.AddAppend(kafka, stored) }, kafka,
 			"1 flags: default tenant; record batch\n"+appendHead+"2 queue\n2 partition\n1 flags: idempotent, transactional, implicit\n"+
 				"1 producer\n2 epoch\n3 sequence\n6 greatest timestamp, zigzag"),
+		commandGolden("append_batch_plain", func(b *CommandBuf) { b.AddAppend(timed, stored) }, timed,
+			"1 flags: default tenant; record batch\n"+appendHead+"2 queue\n2 partition\n1 flags: timed\n6 greatest timestamp, zigzag"),
 		commandGolden("redrive", func(b *CommandBuf) { b.AddRedrive(redrive, frame) }, redrive,
 			"16 dead letter\n1 flags: default tenant, explicit id; native\n"+appendHead+"2 queue\n2 partition"),
 		commandGolden("pop", func(b *CommandBuf) { b.AddPop(pop) }, pop,

@@ -210,6 +210,7 @@ func (e *enc) queue(q *queue) {
 	e.u32(q.width)
 	e.u64(q.hidden)
 	e.flag(q.kafka)
+	e.u64(uint64(q.ahead))
 	e.b = format.AppendAllOptions(e.b, &q.opts)
 }
 
@@ -354,7 +355,7 @@ func (r *reader) queue(q *queue) (bounds ringBounds, err error) {
 	q.parts, q.deadCount, q.read = r.u64(), r.u64(), r.u64()
 	bounds = ringBounds{r.u64(), r.u64()}
 	if q.uncounted = version == 1; !q.uncounted {
-		q.width, q.hidden, q.kafka = r.u32(), r.u64(), r.flag()
+		q.width, q.hidden, q.kafka, q.ahead = r.u32(), r.u64(), r.flag(), format.Wall(r.u64())
 	}
 	if r.bad {
 		return bounds, errRow

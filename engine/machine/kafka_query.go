@@ -19,14 +19,16 @@ func (m *Machine) EpochOf(i format.Index) format.Term {
 	return m.epoch
 }
 
-// EpochEnd is the first entry of the epochs above one; 0 when there is none.
-func (m *Machine) EpochEnd(epoch format.Term) format.Index {
+// EpochEnd finds the last epoch that is not above one, 0 for none, and the first entry of the one after it, 0 when it is
+// the last.
+func (m *Machine) EpochEnd(epoch format.Term) (last format.Term, end format.Index) {
 	for _, e := range m.kafka.epochs {
 		if e.epoch > epoch {
-			return e.first
+			return last, e.first
 		}
+		last = e.epoch
 	}
-	return 0
+	return last, 0
 }
 
 // Aborted is an aborted range of a partition: the producer's records in [First, Last), the control record at Last.

@@ -51,6 +51,7 @@ func (m *Machine) applyBatch(a *format.Append, q *queue, ph handle, res *format.
 		q.implicit, q.kafka = false, true
 		m.soilQueue(q)
 	}
+	m.noteTime(q, &a.Batch)
 	m.room(q, ph) // a partition that retention emptied starts anew
 	p := m.parts.Get(ph)
 	res.Queue, res.Partition, res.Base, res.Kept = format.QueueID(q.id), p.id, p.next, a.Count
@@ -63,6 +64,19 @@ func (m *Machine) applyBatch(a *format.Append, q *queue, ph handle, res *format.
 	}
 	m.store(q, ph, res)
 	return format.CodeOK
+}
+
+// noteTime keeps the bound of how far timestamps are ahead of W, in whole seconds so that it seldom changes.
+func (m *Machine) noteTime(q *queue, b *format.BatchHead) {
+	const second = 1_000_000
+	if !b.Timed || b.MaxTime <= int64((m.w+q.ahead)/1000) {
+		return
+	}
+	q.ahead = maxStamp
+	if b.MaxTime < maxStamp/1000 {
+		q.ahead = (format.Wall(b.MaxTime)*1000 - m.w + second) / second * second
+	}
+	m.soilQueue(q)
 }
 
 // roomAt is how many messages maxSize lets into a partition, 0 for one that is not there yet. It only reads.

@@ -248,11 +248,13 @@ type Queue struct {
 	Width      uint32
 	Unnumbered uint64
 	Kafka      bool
+	// TimeAhead bounds how far timestamps of records are ahead of the W of their append.
+	TimeAhead format.Wall
 }
 
 func (q *queue) view() Queue {
 	v := Queue{
-		Width: q.width, Unnumbered: q.hidden, Kafka: q.kafka,
+		Width: q.width, Unnumbered: q.hidden, Kafka: q.kafka, TimeAhead: q.ahead,
 		ID: format.QueueID(q.id), Tenant: q.tenant, Name: q.name, Options: q.opts, Created: q.createdW,
 		Implicit: q.implicit, Partitions: q.parts, Groups: len(q.order), DeadLetters: q.deadCount, Cutoff: q.cutoff,
 		OptionGen: q.optGen, GroupGen: q.groupGen, Expiry: q.expiry(), JournalLen: q.journal.Len(),

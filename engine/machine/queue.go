@@ -36,6 +36,8 @@ type queue struct {
 	width       uint32 // one more than the highest decimal name a partition ever had
 	hidden      uint64 // partitions without a decimal name
 	kafka       bool   // a record batch was stored: offsets of decimal names count on for ever
+	// ahead is how far timestamps of records were ahead of W at most: a record is not younger than its append and that.
+	ahead format.Wall
 
 	journal *slab.Ring[event]
 	read    uint64 // highest scan any group ever had
