@@ -38,7 +38,7 @@ func patient(t testing.TB) context.Context {
 
 // Goal: what a client produces under any codec is what another consumes, record for record, through several fetches.
 func TestProduceConsume(t *testing.T) {
-	n, _ := startFake(t, nil)
+	n := start(t, nil)
 	ctx := patient(t)
 	for name, codec := range map[string]kgo.CompressionCodec{"none": kgo.NoCompression(), "gzip": kgo.GzipCompression(),
 		"snappy": kgo.SnappyCompression(), "lz4": kgo.Lz4Compression(), "zstd": kgo.ZstdCompression()} {

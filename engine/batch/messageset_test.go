@@ -64,13 +64,14 @@ func TestMessageSets(t *testing.T) {
 		codec Codec
 		want  []Record
 	}{
-		"v1":       {inner1, None, want1},
-		"v0":       {inner0, None, want0},
-		"v1 gzip":  {wrap(t, Gzip, 1, inner1), Gzip, want1},
-		"v1 lz4":   {wrap(t, LZ4, 1, inner1), LZ4, want1},
-		"v0 snap":  {wrap(t, Snappy, 0, inner0), Snappy, want0},
-		"v0 lz4":   {legacy(0, 0, int8(LZ4), 0, nil, broken), LZ4, want0},
-		"wrappers": {join(wrap(t, Gzip, 1, legacy(0, 1, 0, 5, k, v)), wrap(t, Snappy, 1, legacy(0, 1, 0, 7, nil, nil)), legacy(9, 1, 0, 6, []byte{}, v)), Gzip, want1},
+		"v1":      {inner1, None, want1},
+		"v0":      {inner0, None, want0},
+		"v1 gzip": {wrap(t, Gzip, 1, inner1), Gzip, want1},
+		"v1 lz4":  {wrap(t, LZ4, 1, inner1), LZ4, want1},
+		"v0 snap": {wrap(t, Snappy, 0, inner0), Snappy, want0},
+		"v0 lz4":  {legacy(0, 0, int8(LZ4), 0, nil, broken), LZ4, want0},
+		"wrappers": {join(wrap(t, Gzip, 1, legacy(0, 1, 0, 5, k, v)), wrap(t, Snappy, 1, legacy(0, 1, 0, 7, nil, nil)),
+			legacy(9, 1, 0, 6, []byte{}, v)), Gzip, want1},
 	} {
 		got, err := FromMessageSet([]byte("before"), c.set, Limits{})
 		if err != nil {
