@@ -345,7 +345,7 @@ func (s *state) pass(c *cursor, to format.Offset) {
 
 // nack carries out the lowest nack. failed charges the budget, or with the budget spent files the
 // head; with the queue's dlqScope, and for dlq always, the messages that follow it without a gap and
-// with the same status go the same way (S-dlq-12).
+// with the same status go the same way (S-dlq-12). What is dropped for want of a dead letter queue is the head alone (S-dlq-5).
 func (s *state) nack(g *group, p *part, from []format.Offset, strongest map[format.Offset]signal,
 	sigs []signal, filed map[format.Offset]bool) {
 	c := g.cursor(p)
@@ -358,16 +358,17 @@ func (s *state) nack(g *group, p *part, from []format.Offset, strongest map[form
 		c.backoff = s.backoff(p, head)
 		return
 	}
+	files := head.Status == format.AckDLQ || opts.DeadLetterQueue || opts.DLQAfterMaxRetries
 	for _, o := range from {
 		if o != c.next || strongest[o].ack.Status != head.Status {
 			break
 		}
-		if head.Status == format.AckDLQ || opts.DeadLetterQueue || opts.DLQAfterMaxRetries {
+		if files {
 			s.file(g, p, o, reasonFor(o, sigs))
 			filed[o] = true
 		}
 		s.pass(c, o+1)
-		if head.Status == format.AckFailed && !opts.DLQScopeBatch {
+		if head.Status == format.AckFailed && !(files && opts.DLQScopeBatch) {
 			break
 		}
 	}

@@ -114,6 +114,8 @@ func (p *player) judgePop(req *engine.PopRequest, d *engine.Delivery, h *handed)
 		before[c.p] = *c.g.cursor(c.p)
 		gone = gone || p.s.overGone(c)
 	}
+	emptied := p.s.emptied(qs, req)
+	gone = gone || len(emptied) > 0
 	for i := range chosen {
 		if gone { // what is gone in front of a message may count against the batch of the whole pop
 			chosen[i].upto = d.Claims[i].Last + 1
@@ -158,7 +160,7 @@ func (p *player) judgePop(req *engine.PopRequest, d *engine.Delivery, h *handed)
 	if at != len(h.messages) {
 		return fmt.Errorf("pop: %d messages delivered, want %d", len(h.messages), at)
 	}
-	return nil
+	return p.adoptSealed(emptied)
 }
 
 // overGone says that a claim of c would start above the cursor, over what is gone.
@@ -166,6 +168,41 @@ func (s *state) overGone(c candidate) bool {
 	cur := c.g.cursor(c.p)
 	from, _ := s.span(c.g, c.p)
 	return cur.touched && from > cur.next || cur.jumped && from == cur.next || !cur.touched && c.p.start > 0
+}
+
+// emptied lists what a pop may have looked at for messages that are gone, with nothing behind them that it may see.
+func (s *state) emptied(qs []*queue, req *engine.PopRequest) (out []candidate) {
+	for _, q := range qs {
+		g := q.group(groupName(req.Group))
+		for _, p := range q.parts {
+			c := g.cursor(p)
+			from, to := s.span(g, p)
+			outside := req.Scope.Pinned && p.name != req.Scope.Partition
+			if from == to && p.start > 0 && !(c.touched && c.next >= p.start) && !outside && s.live(c) == nil && s.t >= c.backoff {
+				out = append(out, candidate{g: g, p: p})
+			}
+		}
+	}
+	return out
+}
+
+// adoptSealed takes over which of these the engine has moved the cursor over (S-pop-17): then nothing that is gone is in
+// front of it any more.
+func (p *player) adoptSealed(emptied []candidate) error {
+	ctx, cancel := p.call()
+	defer cancel()
+	for _, c := range emptied {
+		rows, _, err := p.e.Catalog().GroupPartitions(ctx, p.caller, c.g.name, c.p.q.name, engine.Page{Limit: 1000})
+		if err != nil {
+			return fmt.Errorf("partitions of group %s: %w", c.g.name, err)
+		}
+		at := slices.IndexFunc(rows, func(r engine.GroupPartition) bool { return r.Partition.Name == c.p.name })
+		if at >= 0 && rows[at].Consumed >= uint64(c.p.start) {
+			cur := c.g.touch(c.p)
+			cur.next, cur.attempts, cur.retries = max(cur.next, c.p.start), 0, 0
+		}
+	}
+	return nil
 }
 
 // fitting counts the claimable partitions that were not chosen although their first message has room

@@ -72,6 +72,14 @@ var deadRules = []rule{
 		r.some(popOf("q"), "b")
 		equal(r, "dead letters", len(r.deadLetters(engine.DeadLetterFilter{})), 0)
 	}},
+	{"S-dlq-5", "dropped is the head alone, whatever dlqScope says of filing", func(r *rig) {
+		r.configure("q", format.OptRetryLimit|format.OptDeadLetterQueue|format.OptDLQAfterMaxRetries|format.OptDLQScope,
+			format.QueueOptions{DLQScopeBatch: true})
+		r.push("q", "p", "a", "b", "c")
+		r.some(popOf("q"), "a", "b", "c").with("ff")
+		r.some(popOf("q"), "b", "c")
+		equal(r, "dead letters", len(r.deadLetters(engine.DeadLetterFilter{})), 0)
+	}},
 	{"S-dlq-6", "dlq files at once, whatever budget or flags", func(r *rig) {
 		r.configure("q", format.OptDeadLetterQueue|format.OptDLQAfterMaxRetries, format.QueueOptions{})
 		r.push("q", "p", "a", "b")
