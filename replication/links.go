@@ -77,12 +77,13 @@ func newLinks(s *Sequencer) (*links, error) {
 	return l, nil
 }
 
-// follow ends the stream of an earlier epoch and begins one to whoever leads now.
+// follow ends the stream of an earlier epoch and begins one to whoever leads now. A leader that was not heard for a while
+// is the same one, and has the same stream, as long as its epoch lasts: what it did not take is sent to nobody else.
 func (l *links) follow(leader format.Replica, epoch format.Term) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if old := l.mu.stream; old != nil {
-		if old.leader == leader && old.epoch == epoch {
+		if old.epoch == epoch {
 			return
 		}
 		old.end()

@@ -270,22 +270,27 @@ func (s *Sequencer) watch() {
 		case <-s.ended:
 			return
 		case info := <-s.elected:
-			s.o.Log.Info("leader", "node", info.LeaderID, "term", info.Term)
-			s.freeRoom()
-			leader, epoch := format.Replica(info.LeaderID), format.Term(info.Term)
-			s.links.follow(leader, epoch)
-			if leader == s.o.Node {
-				s.peer.Follow(0, epoch)
-				s.loops.Add(1)
-				go func() {
-					defer s.loops.Done()
-					s.peer.Lead(epoch)
-				}()
-			} else {
-				s.peer.Follow(leader, epoch)
-			}
+			s.told(info.LeaderID, info.Term)
 		}
 	}
+}
+
+// told hands on who leads a term, 0 for nobody that is heard of.
+func (s *Sequencer) told(node, term uint64) {
+	s.o.Log.Info("leader", "node", node, "term", term)
+	s.freeRoom()
+	leader, epoch := format.Replica(node), format.Term(term)
+	s.links.follow(leader, epoch)
+	if leader != s.o.Node {
+		s.peer.Follow(leader, epoch)
+		return
+	}
+	s.peer.Follow(0, epoch)
+	s.loops.Add(1)
+	go func() {
+		defer s.loops.Done()
+		s.peer.Lead(epoch)
+	}()
 }
 
 // freeRoom gives the room of proposals back that an election may have ended.

@@ -68,3 +68,36 @@ func TestLeaderChangesUnderLoad(t *testing.T) {
 	}
 	t.Logf("%d pushes over %d changes of leader", total, changes)
 }
+
+// TestLeaderOutOfSight: a follower that loses sight of the leader and finds it again in the same epoch goes on where it
+// was. What it handed over before and was not taken comes behind it, and nothing is taken for something else.
+func TestLeaderOutOfSight(t *testing.T) {
+	c := newTestCluster(t, 3, nil)
+	leader := c.leader()
+	follower := leader%3 + 1
+	seq, _ := c.nodes[follower].Cluster()
+	s := seq.(*Sequencer)
+	ctx := context.Background()
+	next := format.Offset(0)
+	for range 20 {
+		errs := make(chan error, 8)
+		for range cap(errs) {
+			go func() {
+				_, err := push(ctx, c.nodes[follower], "sight", "p", "", "x")
+				errs <- err
+			}()
+		}
+		_, epoch, _, _ := s.host.GetLeaderID(uint64(group))
+		s.told(0, epoch)
+		s.told(uint64(leader), epoch)
+		for range cap(errs) {
+			if err := <-errs; err != nil {
+				t.Fatal(err)
+			}
+			next++
+		}
+	}
+	if at, err := push(ctx, c.nodes[follower], "sight", "p", "", "last"); err != nil || at != next {
+		t.Fatalf("offset %d after %d pushes: %v", at, next, err)
+	}
+}

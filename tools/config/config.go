@@ -31,6 +31,8 @@ type Config struct {
 	TenancyHeader  bool
 	TrustedProxies []netip.Prefix
 
+	// Cluster says which node of which cluster this is.
+	Cluster Cluster
 	// Kafka are the settings of the Kafka frontend.
 	Kafka Kafka
 
@@ -105,6 +107,7 @@ func (c *Config) Validate() error {
 	errs = append(errs, c.validateMCP()...)
 	errs = append(errs, c.validateAccess()...)
 	errs = append(errs, c.validateKafka()...)
+	errs = append(errs, c.validateCluster()...)
 	if c.DiskLow > c.DiskHigh {
 		errs = append(errs, fmt.Errorf("disk.low: %d is above disk.high, %d", c.DiskLow, c.DiskHigh))
 	}

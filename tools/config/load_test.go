@@ -93,8 +93,9 @@ func TestDefaults(t *testing.T) {
 		}
 		fields[to] = true
 	}
-	// Kafka is a struct of its own.
-	if n := reflect.TypeOf(r.Config).NumField() - 1 + reflect.TypeOf(r.Config.Kafka).NumField(); len(fields) != n {
+	// Kafka and Cluster are structs of their own.
+	if n := reflect.TypeOf(r.Config).NumField() - 2 + reflect.TypeOf(r.Config.Kafka).NumField() +
+		reflect.TypeOf(r.Config.Cluster).NumField(); len(fields) != n {
 		t.Errorf("%d rows fill %d fields", len(fields), n)
 	}
 }
@@ -200,8 +201,13 @@ func TestRefused(t *testing.T) {
 		{"Kafka certificate without its key", kafka("--kafka-tls-cert", "c"), nil, "", []string{"does nothing without kafka.tls.key"}},
 		{"setting not built, file", nil, nil, "jwt:\n  secret: hunter2\n",
 			[]string{"jwt.secret (file ", "does nothing without jwt.enabled"}},
-		{"setting not built, environment", nil, []string{"QUEEN_PEERS=1=a:1"}, "",
-			[]string{"peers (environment QUEEN_PEERS): replication is not built yet"}},
+		{"peers of nobody", nil, []string{"QUEEN_PEERS=1=a:1"}, "",
+			[]string{"peers (environment QUEEN_PEERS) does nothing without node.id"}},
+		{"node without peers", []string{"--node-id", "1"}, nil, "", []string{"node.id: node 1 needs peer.addr"}},
+		{"nodes in the clear", []string{"--node-id", "1", "--peers", "1=a:1", "--peer-addr", "10.0.0.1:7000"}, nil, "",
+			[]string{"peer.addr: 10.0.0.1:7000 can be reached from other machines", "--insecure"}},
+		{"nodes with half a certificate", []string{"--node-id", "1", "--peers", "1=a:1", "--peer-addr", "127.0.0.1:7000", "--peer-ca", "f"}, nil,
+			"", []string{"with all three, or with none"}},
 		{"upstream name of a missing part", nil, []string{"QUEEN_RAFT_TIMER_TICK_MS=50"}, "",
 			[]string{"environment QUEEN_RAFT_TIMER_TICK_MS: timers is not built yet"}},
 		{"tokens without a key", nil, []string{"JWT_ENABLED=true"}, "",

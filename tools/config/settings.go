@@ -41,14 +41,13 @@ const envPrefix = "QUEEN_"
 
 // The parts that are known but not built, as the refusal names them.
 const (
-	clustering = "replication"
-	kvStore    = "the key-value store"
-	timers     = "timers"
-	traces     = "message traces"
+	kvStore = "the key-value store"
+	timers  = "timers"
+	traces  = "message traces"
 )
 
 // settings is the table. It is made of parts, so that each file holds what belongs together.
-var settings = slices.Concat(nodeSettings, kafkaSettings, mcpSettings, authSettings, unbuiltSettings)
+var settings = slices.Concat(nodeSettings, kafkaSettings, mcpSettings, authSettings, clusterSettings)
 
 // nodeSettings are in the order of the help and of "queen config print".
 var nodeSettings = []setting{
@@ -115,13 +114,6 @@ var nodeSettings = []setting{
 
 	{key: "failpoint", def: "", usage: "crash tests: failpoints to arm", only: fromEnv,
 		bind: func(c *Config) pflag.Value { return text(&c.Failpoint) }},
-}
-
-// unbuiltSettings are known and refused.
-var unbuiltSettings = []setting{
-	{key: "node.id", usage: "number of this node in its cluster", feature: clustering},
-	{key: "peer.addr", usage: "address for the other nodes", feature: clustering},
-	{key: "peers", usage: "all nodes of the cluster: 1=HOST:PORT,2=...", feature: clustering},
 }
 
 // byKey finds a row; nil when there is none.

@@ -44,7 +44,7 @@ type node struct {
 
 // startNode binds the listeners, opens the data directory and hands the engine to the frontends. Health is answered
 // from the moment the listeners are bound, so that an orchestrator sees a node that replays its log.
-func startNode(c *config.Config, log *slog.Logger) (*node, error) {
+func startNode(c *config.Config, log *slog.Logger, quit <-chan struct{}) (*node, error) {
 	if err := invariants.Arm(c.Failpoint); err != nil {
 		return nil, err
 	}
@@ -73,7 +73,9 @@ func startNode(c *config.Config, log *slog.Logger) (*node, error) {
 		_ = n.stop(context.Background())
 		return nil, err
 	}
-	if n.engine, err = engine.OpenLocal(engineConfig(c, ticks, log, n.keys)); err != nil {
+	cfg := engineConfig(c, ticks, log, n.keys)
+	cfg.Quit = quit
+	if n.engine, err = openEngine(c, cfg); err != nil {
 		_ = n.stop(context.Background())
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"queen/engine"
 	"queen/tools/cli"
 	"queen/tools/config"
 )
@@ -55,8 +57,8 @@ func serve(s cli.Streams, r *config.Resolved, greet func(*node)) error {
 	signal.Notify(reloads, syscall.SIGHUP)
 	defer signal.Stop(reloads)
 
-	n, err := startNode(c, log)
-	if err != nil {
+	n, err := startUnless(c, log, signals)
+	if n == nil {
 		return err
 	}
 	// Whoever waits for this line waits at every log level.
@@ -67,6 +69,32 @@ func serve(s cli.Streams, r *config.Resolved, greet func(*node)) error {
 		greet(n)
 	}
 	return drain(n, c, signals, n.await(signals, reloads))
+}
+
+// startUnless starts the node; a signal that comes meanwhile ends a wait for other nodes, and (nil, nil) is returned. One that
+// comes while the log is replayed counts afterwards.
+func startUnless(c *config.Config, log *slog.Logger, signals chan os.Signal) (*node, error) {
+	quit, started, watched := make(chan struct{}), make(chan struct{}), make(chan os.Signal, 1)
+	go func() {
+		defer close(watched)
+		select {
+		case sig := <-signals:
+			close(quit)
+			watched <- sig
+		case <-started:
+		}
+	}()
+	n, err := startNode(c, log, quit)
+	close(started)
+	sig, early := <-watched
+	switch {
+	case early && err != nil && errors.Is(err, &engine.Error{Code: engine.CodeClosed}):
+		log.Info("stopped while starting", "signal", sig.String())
+		return nil, nil
+	case early && err == nil:
+		signals <- sig
+	}
+	return n, err
 }
 
 // await returns when the node shall stop; the error is that of a frontend that ended by itself.

@@ -1,0 +1,77 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+// Cluster says which node of which cluster this is; the zero value is a single node.
+type Cluster struct {
+	// Node is this node's number; 0 runs a single node.
+	Node int
+	// Addr is where the other nodes reach this one, and Peers names them all: 1=HOST:PORT,2=... The port above each serves
+	// as well.
+	Addr, Peers string
+	// Join says that the node was added to a cluster that runs already.
+	Join bool
+	// CA, Cert and Key are PEM files of mutual authentication between nodes, or "": they speak in the clear.
+	CA, Cert, Key string
+	// Tick is the unit of the timers of elections.
+	Tick time.Duration
+}
+
+// maxNode bounds the number of a node.
+const maxNode = 1 << 30
+
+// clusterSettings make a node one of several.
+var clusterSettings = []setting{
+	{key: "node.id", def: "0", usage: "number of this node in its cluster, for ever that of its data directory; 0 is a single node",
+		bind: func(c *Config) pflag.Value { return whole(&c.Cluster.Node, 0, maxNode) }},
+	{key: "peer.addr", def: "", usage: "address for the other nodes, HOST:PORT; the port above it is used as well", needs: "node.id",
+		bind: func(c *Config) pflag.Value { return text(&c.Cluster.Addr) }},
+	{key: "peers", def: "", usage: "all nodes of the cluster: 1=HOST:PORT,2=...", needs: "node.id",
+		bind: func(c *Config) pflag.Value { return text(&c.Cluster.Peers) }},
+	{key: "peer.join", def: "false", usage: "the node was added to a running cluster, and joins it", needs: "node.id",
+		bind: func(c *Config) pflag.Value { return flag(&c.Cluster.Join) }},
+	{key: "peer.ca", def: "", usage: "PEM file of the authorities that nodes' certificates come from", needs: "node.id",
+		bind: func(c *Config) pflag.Value { return text(&c.Cluster.CA) }},
+	{key: "peer.cert", def: "", usage: "PEM file of this node's certificate, for both directions", needs: "node.id",
+		bind: func(c *Config) pflag.Value { return text(&c.Cluster.Cert) }},
+	{key: "peer.key", def: "", usage: "PEM file of its private key", needs: "node.id",
+		bind: func(c *Config) pflag.Value { return text(&c.Cluster.Key) }},
+	{key: "peer.tick", def: "50ms", usage: "unit of the timers of elections: a leader silent for 10 to 20 is replaced", needs: "node.id",
+		bind: func(c *Config) pflag.Value { return duration(&c.Cluster.Tick) }},
+}
+
+// Clustered reports a node of a cluster.
+func (c *Config) Clustered() bool { return c.Cluster.Node != 0 }
+
+func (c *Config) validateCluster() (errs []error) {
+	v := &c.Cluster
+	if !c.Clustered() {
+		return nil
+	}
+	if v.Peers == "" || v.Addr == "" {
+		errs = append(errs, fmt.Errorf("node.id: node %d needs peer.addr, and peers with all nodes of its cluster", v.Node))
+	}
+	files := 0
+	for _, f := range []string{v.CA, v.Cert, v.Key} {
+		if f != "" {
+			files++
+		}
+	}
+	if files != 0 && files != 3 {
+		errs = append(errs, errors.New("peer.ca, peer.cert, peer.key: nodes authenticate each other with all three, or with none"))
+	}
+	if v.Addr != "" && files == 0 && !c.Insecure && !loopback(v.Addr) {
+		errs = append(errs, fmt.Errorf("peer.addr: %s can be reached from other machines, and nodes would take what anybody sends: "+
+			"give peer.ca, peer.cert and peer.key, or say --insecure", v.Addr))
+	}
+	if v.Tick < time.Millisecond || v.Tick > time.Second {
+		errs = append(errs, fmt.Errorf("peer.tick: %v is not from 1ms to 1s", v.Tick))
+	}
+	return errs
+}
