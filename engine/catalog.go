@@ -156,6 +156,9 @@ type Inspect interface {
 	Messages(ctx context.Context, c Caller, f MessageFilter) ([]MessageDetail, error)
 	// Depth counts what a group has before it on a queue; "" counts against the slowest cursor.
 	Depth(ctx context.Context, c Caller, queue, group string) (Depth, error)
+	// PartitionSize adds up the stored frames of a partition from its end backwards until they are at least keep bytes; 0
+	// is all. It takes time with the number of frames.
+	PartitionSize(ctx context.Context, c Caller, queue, partition string, keep uint64) (PartitionSize, error)
 	// TopLag lists the partitions furthest behind, of one queue or of all.
 	TopLag(ctx context.Context, c Caller, queue string, limit int) ([]LagRow, error)
 	// Leases lists live leases, oldest expiry first.
@@ -226,6 +229,12 @@ type Depth struct {
 	Conflates bool
 	// Partitions lists those with anything pending, at most 1,000.
 	Partitions []PartitionDepth
+}
+
+// PartitionSize is what a partition stores from an offset on, as it is stored.
+type PartitionSize struct {
+	Bytes uint64
+	From  format.Offset
 }
 
 // LagRow is one (partition, group) that is behind.

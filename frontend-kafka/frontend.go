@@ -50,6 +50,8 @@ type Options struct {
 	Auth auth.Authenticator
 	// Quotas hold tenants to their plans; nil bounds nothing.
 	Quotas *auth.Quotas
+	// Dir is what the data directory is called in DescribeLogDirs; default "queen".
+	Dir string
 	// ScramRoles are what users of SCRAM may do; default auth.ReadWrite.
 	ScramRoles auth.Roles
 	// NodeID is this node's number; default 1. ClusterID is what clients are told; default "queen".
@@ -98,6 +100,7 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.NodeID, 1)
 	setDefault(&o.ScramRoles, auth.ReadWrite)
 	setDefault(&o.ClusterID, "queen")
+	setDefault(&o.Dir, "queen")
 	setDefault(&o.Version, "dev")
 	setDefault(&o.MaxPartitions, 1_000_000)
 	setDefault(&o.Partitions, min(16, o.MaxPartitions))

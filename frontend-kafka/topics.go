@@ -75,7 +75,7 @@ func (f *Frontend) topicByID(ctx context.Context, who engine.Caller, id [16]byte
 	return f.seen(q), nil
 }
 
-// eachTopic calls fn with every topic in the order of names until it returns false.
+// eachTopic calls fn with every topic, in the order in which they were made, until it returns false.
 func (f *Frontend) eachTopic(ctx context.Context, who engine.Caller, fn func(*topic) bool) error {
 	for page := (engine.Page{Limit: 1000}); ; {
 		rows, next, err := f.engine.Catalog().Topics(ctx, who, page)

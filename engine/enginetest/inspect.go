@@ -137,6 +137,26 @@ func (m *modelInspect) Depth(_ context.Context, c engine.Caller, queue, name str
 	return d, err
 }
 
+// PartitionSize counts payloads: the model stores no frames.
+func (m *modelInspect) PartitionSize(_ context.Context, c engine.Caller, queue, partition string, keep uint64) (
+	size engine.PartitionSize, err error) {
+	err = m.model().with(func(s *state) error {
+		q := s.queue(c.Tenant, queue)
+		if q == nil {
+			return fail(engine.CodeUnknownQueue, "no such queue")
+		}
+		p := q.part(partition)
+		if p == nil {
+			return fail(engine.CodeUnknownPartition, "no such partition")
+		}
+		for size.From = p.end(); size.From > p.start && (keep == 0 || size.Bytes < keep); size.From-- {
+			size.Bytes += uint64(len(p.msgs[size.From-1].rec.Payload))
+		}
+		return nil
+	})
+	return size, err
+}
+
 // depth adds one partition, against one group or against the slowest.
 func (s *state) depth(d *engine.Depth, p *part, name string) {
 	info := s.partInfo(p)
