@@ -4,11 +4,10 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kgo"
-
-	"queen/engine"
 )
 
 // startFake serves over a fake.
@@ -71,4 +70,5 @@ func TestProduceConsume(t *testing.T) {
 	}
 }
 
-var _ = engine.NoProducer
+// pollEvery is how often a test looks whether what must happen has.
+const pollEvery = time.Millisecond

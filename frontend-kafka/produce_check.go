@@ -41,12 +41,14 @@ func (c *produceCall) checked(records []byte, rules *topicSettings, part *kmsg.P
 		return nil, &fault{kerr.InvalidRecord, "a compacted topic takes no record without a key"}
 	case h.Control():
 		return nil, &fault{kerr.InvalidRecord, "control batches are the broker's to write"}
+	case h.AppendTime():
+		return nil, &fault{kerr.InvalidTimestamp, "the time of the append is the broker's to write"}
 	case h.Codec() == batch.Zstd && c.req.Version < produceZstd:
 		return nil, &fault{kerr.UnsupportedCompressionType, "zstd needs version 7 of the request"}
 	case h.Transactional() && (h.ProducerID == batch.NoProducer || c.req.TransactionID == nil):
 		return nil, &fault{kerr.InvalidRecord, "a transactional batch without a producer or a transactional id"}
 	}
-	if most != h.MaxTimestamp && !h.AppendTime() {
+	if most != h.MaxTimestamp {
 		batch.SetMaxTimestamp(b, most) // some clients leave it to the broker
 	}
 	return b, nil
