@@ -2,8 +2,13 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"fmt"
+	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -42,4 +47,84 @@ func TestServeMCP(t *testing.T) {
 	require.Contains(t, string(text), `"total":1`)
 	require.NoError(t, s.Close())
 	require.Equal(t, 0, p.stop(syscall.SIGTERM))
+}
+
+// hashOf sums up every byte of a directory.
+func hashOf(t *testing.T, dir string) string {
+	t.Helper()
+	h := sha256.New()
+	require.NoError(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		fmt.Fprintf(h, "%s %d\n", path, len(text))
+		h.Write(text)
+		return err
+	}))
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// stdio runs "queen mcp stdio" as a process with the SDK's client in front of it.
+func stdio(t *testing.T, args ...string) *mcp.ClientSession {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	cmd := exec.CommandContext(ctx, "queen", append([]string{"mcp", "stdio"}, args...)...)
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "TMPDIR=" + t.TempDir()}
+	cmd.Stderr = os.Stderr
+	s, err := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil).Connect(ctx, &mcp.CommandTransport{Command: cmd}, nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = s.Close(); cancel() })
+	return s
+}
+
+// TestStdio: a client of the bridge sees what the node has; a request that the node refuses, and a node that is gone,
+// are answers to that request.
+func TestStdio(t *testing.T) {
+	ready := filepath.Join(t.TempDir(), "ready.json")
+	p := runNode(t, t.TempDir(), nil, "--frontends", "http,mcp", "--mcp", "127.0.0.1:0", "--ready-file", ready)
+	p.must(201, "POST", "/api/v1/push", items(0, 3), nil)
+	s := stdio(t, "--url", "http://"+mcpAddr(t, ready)+"/mcp")
+	tools, err := s.ListTools(t.Context(), nil)
+	require.NoError(t, err)
+	require.Len(t, tools.Tools, 24)
+	res, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: "queue_list"})
+	require.NoError(t, err)
+	require.False(t, res.IsError)
+	_, err = s.CallTool(t.Context(), &mcp.CallToolParams{Name: "queue_delete", Arguments: map[string]any{"queue": "q"}})
+	require.Error(t, err, "a tool that is not offered was called")
+	p.kill()
+	_, err = s.CallTool(t.Context(), &mcp.CallToolParams{Name: "queue_list"})
+	require.ErrorContains(t, err, "no answer from")
+}
+
+// TestOffline: the reading tools answer over a stopped node's directory, of which no byte changes; one that is in use is
+// refused, and while one is looked at no node can start in it.
+func TestOffline(t *testing.T) {
+	dir := t.TempDir()
+	p := runNode(t, dir, nil)
+	p.must(201, "POST", "/api/v1/push", items(0, 3), nil)
+	p.must(200, "POST", "/api/v1/kv", map[string]any{"operations": []any{map[string]any{"op": "put", "ns": "n", "key": "k", "value": 1, "forever": true}}}, nil)
+	busy := exec.Command("queen", "mcp", "stdio", "--offline", "--data", dir)
+	out, err := busy.CombinedOutput()
+	require.Error(t, err)
+	require.Contains(t, string(out), "is in use")
+	p.kill() // without a checkpoint: the log is applied again, elsewhere
+	before := hashOf(t, dir)
+	s := stdio(t, "--offline", "--data", dir)
+	for name, args := range map[string]map[string]any{"cluster_status": {}, "queue_list": {}, "diagnose": {},
+		"kv_get": {"namespace": "n", "key": "k"}} {
+		res, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: name, Arguments: args})
+		require.NoError(t, err, name)
+		require.False(t, res.IsError, "%s %+v", name, res.Content)
+		if name == "kv_get" {
+			require.Equal(t, true, res.StructuredContent.(map[string]any)["found"])
+		}
+	}
+	_, err = s.CallTool(t.Context(), &mcp.CallToolParams{Name: "message_push"})
+	require.Error(t, err)
+	second := launch(t, nil, "serve", "--data", dir, "--http", "127.0.0.1:0")
+	require.Equal(t, 1, second.code())
+	require.NoError(t, s.Close())
+	require.Equal(t, before, hashOf(t, dir))
 }
