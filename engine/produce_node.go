@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"slices"
 
 	"queen/engine/batch"
 	"queen/engine/format"
@@ -41,6 +42,7 @@ func (r recordsDoor) Produce(ctx context.Context, c Caller, batches []RecordBatc
 		return nil, errPositions()
 	}
 	p := producing{n: n, caller: c, batches: batches, out: make([]Produced, len(batches)), sub: newSubmission(writing)}
+	p.grow()
 	for i := range batches {
 		if err := p.encode(i); err != nil {
 			p.out[i].Err = err
@@ -66,6 +68,15 @@ func (r recordsDoor) Produce(ctx context.Context, c Caller, batches []RecordBatc
 	p.results()
 	p.sub.flight.release()
 	return p.out, nil
+}
+
+// grow makes room for all batches at once: a call of megabytes that doubles its way there copies and clears as much again.
+func (p *producing) grow() {
+	size := 0
+	for i := range p.batches {
+		size += format.FrameHeadSize + len(p.batches[i].Batch)
+	}
+	p.sub.buf.Payload = slices.Grow(p.sub.buf.Payload, size)
 }
 
 // encode puts one batch into the submission, or says why it can not be stored.

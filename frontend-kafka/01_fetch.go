@@ -3,6 +3,7 @@ package frontendkafka
 import (
 	"context"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -266,7 +267,12 @@ func (f *fetching) answer(resp *kmsg.FetchResponse) {
 		p.res = nil
 	}
 	f.c.holds(f.got)
+	// Encoded at once: an answer of megabytes that doubles its way there copies and clears as much again.
+	f.c.out = slices.Grow(f.c.out, f.got+len(f.parts)*fetchPartRoom)
 }
+
+// fetchPartRoom is about what a partition takes in an answer beside its records.
+const fetchPartRoom = 64
 
 // partition is one partition of the answer.
 func (f *fetching) partition(p *fetchPart) kmsg.FetchResponseTopicPartition {
