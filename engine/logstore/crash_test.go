@@ -12,6 +12,14 @@ import (
 
 var crashSaves = flag.Int("crash-saves", 60, "saves of the crash scenarios")
 
+// stride is how far the failures of the scenarios are apart: with -short, which is for the race detector, one in seven is tried.
+func stride() int64 {
+	if testing.Short() {
+		return 7
+	}
+	return 1
+}
+
 // scenario is a list of saves that is done in the same way again and again, each time with a failure
 // somewhere else.
 type scenario struct {
@@ -142,12 +150,12 @@ func (sc *scenario) check(fs *vfs.Mem, acked int) error {
 // what the disk may hold.
 func TestCrashAtEveryOperation(t *testing.T) {
 	sc := newScenario(11, 2, *crashSaves)
-	for n := int64(1); ; n++ {
+	for n := int64(1); ; n += stride() {
 		fs := vfs.NewMem()
 		fs.PowerOffAt(n)
 		acked, err := sc.run(fs)
 		if err == nil && !fs.PoweredOff() {
-			t.Logf("%d operations", n-1)
+			t.Logf("up to %d operations", n-1)
 			break
 		}
 		policies := []vfs.CrashPolicy{
@@ -165,6 +173,9 @@ func TestCrashAtEveryOperation(t *testing.T) {
 // across seals.
 func TestReloadAtEveryWrite(t *testing.T) {
 	sc := newScenario(5, 2, 3**crashSaves)
+	if testing.Short() {
+		sc.saves = sc.saves[:2**crashSaves]
+	}
 	fs := vfs.NewMem()
 	o := sc.o
 	o.FS = fs
@@ -200,7 +211,7 @@ func TestReloadAtEveryWrite(t *testing.T) {
 func TestErrorAtEveryCall(t *testing.T) {
 	sc := newScenario(23, 2, *crashSaves)
 	injected := errors.New("injected")
-	for n := int64(1); ; n++ {
+	for n := int64(1); ; n += stride() {
 		fs := vfs.NewMem()
 		count, fatal := int64(0), 0
 		fs.SetHook(func(vfs.Op) error {
@@ -213,7 +224,7 @@ func TestErrorAtEveryCall(t *testing.T) {
 		one.o.Fatal = func(error) { fatal++ }
 		acked, err := one.run(fs)
 		if count < n {
-			t.Logf("%d calls", n-1)
+			t.Logf("up to %d calls", n-1)
 			break
 		}
 		if err == nil && acked < len(sc.saves) || fatal > 1 {

@@ -17,12 +17,16 @@ func TestTraceAgainstModel(t *testing.T) {
 	o.ExtentBytes, o.SaverBytes = 8<<10, 2048
 	s := mustOpen(t, o)
 	g := newGenerator(3, 3, 3000, 8)
-	for i := range *traceSteps {
+	steps := *traceSteps
+	if testing.Short() {
+		steps /= 4
+	}
+	for i := range steps {
 		v := g.next()
 		if err := s.Append(v); err != nil {
 			t.Fatalf("step %d: %v", i, err)
 		}
-		if i%37 == 0 || i == *traceSteps-1 {
+		if i%37 == 0 || i == steps-1 {
 			if diff := g.m.differs(s, false); diff != "" {
 				t.Fatalf("step %d: %s", i, diff)
 			}

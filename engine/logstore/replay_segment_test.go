@@ -70,6 +70,9 @@ func TestGaps(t *testing.T) {
 		mem := vfs.NewMem()
 		o, scale := testOptions(mem), 1
 		if n == 2 { // entries in fragments
+			if testing.Short() {
+				break
+			}
 			o.SegmentBytes, o.ExtentBytes, o.SaverBytes, scale = 8<<20, 2<<20, 1<<20, 100
 		}
 		s, want := gapLog(t, o, 60, scale)

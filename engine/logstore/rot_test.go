@@ -119,6 +119,9 @@ func TestTornExtent(t *testing.T) {
 		last    int
 		step    int
 	}{{64 << 10, 3000, 1}, {64 << 10, 7000, 61}, {8 << 20, 900 << 10, 512 * 9}} {
+		if testing.Short() {
+			size.step = 11*size.step + size.step%512
+		}
 		c := newTornCase(t, size.segment, size.last)
 		old := readAll(t, c.before, c.name)[c.pos:][:len(c.extent)]
 		r := rand.New(rand.NewPCG(1, 2))

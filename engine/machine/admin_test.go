@@ -139,6 +139,9 @@ func TestAdminBounds(t *testing.T) {
 	require.Equal(t, format.CodeOK, set(format.Admin{Tenant: other, Name: []byte("000007"), Value: []byte("again")}))
 	require.Equal(t, format.CodeOK, set(format.Admin{Tenant: format.DefaultTenant, Name: []byte("of somebody else")}))
 
+	if testing.Short() {
+		return // what follows copies 256 MiB
+	}
 	// Bytes of a tenant, then of all.
 	big := make([]byte, format.MaxAdminValue)
 	fill := func(tenant format.Tenant) (n int) {

@@ -15,8 +15,11 @@ import (
 var everyFault = flag.Bool("every-fault", false, "crash and fail at every operation, not at some")
 
 func stride(n, want int64) int64 {
-	if *everyFault {
+	switch {
+	case *everyFault:
 		return 1
+	case testing.Short():
+		want = max(1, want/4)
 	}
 	return max(1, n/want)
 }
@@ -209,8 +212,11 @@ func TestRot(t *testing.T) {
 	}
 	l.s.Close()
 	list := l.lists[len(l.lists)-1]
-	found := 0
-	for i := 0; i < 60; i++ {
+	found, flips := 0, 60
+	if testing.Short() {
+		flips = 15
+	}
+	for i := 0; i < flips; i++ {
 		bad := fs.Crash(vfs.KeepAll())
 		f := list[l.rng.IntN(len(list))]
 		name := runName(5, f.First, f.Last)

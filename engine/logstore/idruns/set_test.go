@@ -140,7 +140,11 @@ func open(t *testing.T, fs vfs.FS, files []format.ManifestFile, clearTo uint64, 
 // listed at a mark, one never works ahead, one has no filters. All answer as the model does, and list
 // the same files at every mark.
 func TestModel(t *testing.T) {
-	for seed := range uint64(2) {
+	seeds := uint64(2)
+	if testing.Short() {
+		seeds = 1
+	}
+	for seed := range seeds {
 		runHistory(t, seed, 300)
 	}
 }

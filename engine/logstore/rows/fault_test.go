@@ -30,10 +30,21 @@ func (h *harness) run(steps int) error {
 	return nil
 }
 
+// seeds is how many seeds a test plays, half of them with -short.
+func seeds(n uint64) uint64 {
+	if testing.Short() {
+		return n / 2
+	}
+	return n
+}
+
 // stride spreads about want faults over n places.
 func stride(n, want int64) int64 {
-	if *everyFault {
+	switch {
+	case *everyFault:
 		return 1
+	case testing.Short():
+		want = max(1, want/4)
 	}
 	return max(1, n/want)
 }
@@ -41,7 +52,7 @@ func stride(n, want int64) int64 {
 // TestCrashes: the power fails at any write, flush or rename. What was closed is there afterwards, as
 // the old files or the new ones, and the index goes on.
 func TestCrashes(t *testing.T) {
-	for seed := range uint64(2) {
+	for seed := range seeds(2) {
 		fs := vfs.NewMem()
 		h := newHarness(t, fs, seed)
 		before := fs.Ops()
@@ -133,6 +144,17 @@ func (h *harness) again() error {
 	return nil
 }
 
+// rotStride is how far the flipped bits are apart at most.
+func rotStride() int64 {
+	switch {
+	case *everyFault:
+		return 1
+	case testing.Short():
+		return 700
+	}
+	return 110
+}
+
 // TestRot: one bit of a run file is different. Every answer is right or a *DamageError that names the
 // file; a rebuild of its range brings everything back.
 func TestRot(t *testing.T) {
@@ -164,7 +186,7 @@ func TestRot(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for pos := int64(h.rng.IntN(64)); pos < info.Size; pos += 1 + int64(h.rng.IntN(int(stride(220, 2)))) {
+		for pos := int64(h.rng.IntN(64)); pos < info.Size; pos += 1 + int64(h.rng.IntN(int(rotStride()))) {
 			bad := fs.Crash(vfs.KeepAll())
 			if err := bad.FlipBit("/index/"+name, pos, uint(h.rng.IntN(8))); err != nil {
 				t.Fatal(err)

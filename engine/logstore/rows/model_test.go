@@ -439,7 +439,7 @@ func (h *harness) step() error {
 // TestModel: random appends, closes, merges, relocations, rebuilds and restarts answer as a plain list
 // of frames does.
 func TestModel(t *testing.T) {
-	for seed := range uint64(6) {
+	for seed := range seeds(4) {
 		h := newHarness(t, vfs.NewMem(), seed)
 		for i := range 400 {
 			if err := h.step(); err != nil {
