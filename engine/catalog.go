@@ -120,6 +120,8 @@ type Catalog interface {
 	Topic(ctx context.Context, c Caller, queue string) (QueueInfo, error)
 	TopicByID(ctx context.Context, c Caller, id format.UUID) (QueueInfo, error)
 	Topics(ctx context.Context, c Caller, p Page) (rows []QueueInfo, next string, err error)
+	// TopicsGeneration changes whenever any queue, of whatever tenant, comes, goes, is configured or gets wider.
+	TopicsGeneration() uint64
 	// Partition finds one partition by name; CodeUnknownPartition.
 	Partition(ctx context.Context, c Caller, queue, partition string) (PartitionInfo, error)
 	// PartitionByID finds one by id; another tenant's answers as an unknown one (S-ack-23).

@@ -55,3 +55,10 @@ func (c catalog) Topics(_ context.Context, who Caller, p Page) ([]QueueInfo, str
 	}
 	return rows, next, nil
 }
+
+// TopicsGeneration implements Catalog. It costs a look at memory.
+func (c catalog) TopicsGeneration() uint64 {
+	c.n.state.RLock()
+	defer c.n.state.RUnlock()
+	return c.n.state.m.TopicsGeneration()
+}

@@ -16,6 +16,7 @@ import (
 	"queen/engine/auth"
 	"queen/engine/clock"
 	"queen/engine/format"
+	"queen/frontend-kafka/groups"
 )
 
 // Listener is one bound address with what its clients are told and asked for.
@@ -140,7 +141,9 @@ type Frontend struct {
 	attached  chan struct{}
 	engine    engine.Engine
 	rows      engine.AdminStore
+	groups    *groups.Manager
 	attaching sync.Once
+	timing    sync.WaitGroup
 
 	// stopping ends parked calls when Shutdown begins; ended cuts running ones short.
 	stopping, ended context.Context
@@ -204,6 +207,7 @@ func (l *Listener) prepare() error {
 func (f *Frontend) Attach(e engine.Engine, rows engine.AdminStore) {
 	f.attaching.Do(func() {
 		f.engine, f.rows = e, rows
+		f.startGroups()
 		close(f.attached)
 	})
 }
@@ -245,6 +249,7 @@ func (f *Frontend) Shutdown(ctx context.Context) (forced int) {
 		<-done
 	}
 	f.end()
+	f.timing.Wait()
 	return forced
 }
 

@@ -2,6 +2,7 @@ package enginetest
 
 import (
 	"context"
+	"sync/atomic"
 
 	"queen/engine"
 	"queen/engine/format"
@@ -44,3 +45,9 @@ func (q *queue) numbered(info *engine.QueueInfo) {
 		}
 	}
 }
+
+// looks counts calls of TopicsGeneration.
+var looks atomic.Uint64
+
+// TopicsGeneration implements engine.Catalog. The model does not tell changes apart: every look finds a new one.
+func (m *modelCatalog) TopicsGeneration() uint64 { return looks.Add(1) }

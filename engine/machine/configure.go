@@ -24,6 +24,7 @@ func (m *Machine) applyConfigure(c *format.Configure, res *format.ConfigResult) 
 	q.implicit = false
 	m.optionsChanged(q, &old)
 	m.soilQueue(q)
+	m.topicsGen++
 	res.Queue, res.Created, res.Options = format.QueueID(q.id), created, q.opts
 	return format.CodeOK
 }

@@ -30,6 +30,7 @@ func (m *Machine) deleteQueue(c *format.Delete, n *format.CountResult) format.Co
 	}
 	n.Existed, n.Rows = true, q.parts
 	q.dead = true
+	m.topicsGen++
 	delete(m.byName, queueKey{q.tenant, q.name})
 	for _, g := range slices.Clone(q.order) {
 		m.dropGroup(g)

@@ -85,6 +85,8 @@ type Machine struct {
 	admins   admins
 	catalog  catalogDirt
 	kafka    kafka
+	// topicsGen rises whenever a queue comes, goes, is configured or gets wider, in this life of the state.
+	topicsGen uint64
 
 	// Derived, rebuilt by Finish.
 	nameIndex    *slab.Index // (queue, name) -> partition

@@ -73,19 +73,24 @@ func (m *Machine) createPart(q *queue, name []byte) (handle, *partRec) {
 	}
 	q.last = h
 	q.parts++
-	q.count(name)
+	if q.count(name) {
+		m.topicsGen++
+	}
 	m.indexPart(h, p)
 	m.soilQueue(q)
 	return h, p
 }
 
-// count takes a partition's name into what Kafka clients see of the queue.
-func (q *queue) count(name []byte) {
-	if n, decimal := format.PartitionNumber(name); decimal {
-		q.width = max(q.width, n+1)
-	} else {
+// count takes a partition's name into what Kafka clients see of the queue; wider says that its width rose.
+func (q *queue) count(name []byte) (wider bool) {
+	n, decimal := format.PartitionNumber(name)
+	if !decimal {
 		q.hidden++
+		return false
 	}
+	wider = n+1 > q.width
+	q.width = max(q.width, n+1)
+	return wider
 }
 
 func (m *Machine) indexPart(h handle, p *partRec) {

@@ -266,6 +266,9 @@ func (q *queue) view() Queue {
 	return v
 }
 
+// TopicsGeneration changes whenever a queue comes, goes, is configured or gets wider, in this life of the state.
+func (m *Machine) TopicsGeneration() uint64 { return m.topicsGen }
+
 // QueueByName finds a live queue.
 func (m *Machine) QueueByName(t format.Tenant, name string) (Queue, bool) {
 	if q := m.byName[queueKey{t, name}]; q != nil {

@@ -86,6 +86,7 @@ func (m *Machine) ensureQueue(t format.Tenant, name []byte, by madeBy) (q *queue
 		q.opts.Namespace, q.opts.Task = labels(q.name)
 	}
 	m.addQueue(q)
+	m.topicsGen++
 	m.soilQueue(q)
 	return q, true
 }

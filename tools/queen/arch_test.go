@@ -77,6 +77,8 @@ var importTable = []importRow{
 	{"frontend-http/wire", nil, nil, "the connection layer knows no route, no queue and no lease"},
 	{"frontend-kafka", frontendLeaves, []string{"io/fs", "path/filepath"},
 		"a frontend is an adapter over engine.Engine: no file, no raft, no segment, and no other frontend"},
+	{"frontend-kafka/groups", []string{"engine/clock", "engine/format"}, []string{"os", "net"},
+		"groups are members, time and a row: no socket and no engine, so that every step is tested by itself"},
 	{"frontend-mcp", frontendLeaves, []string{"io/fs", "path/filepath"},
 		"a frontend is an adapter over engine.Engine: no file, no raft, no segment, and no other frontend"},
 	{"tools/config", nil, nil, "settings are a struct handed down by the composition root"},

@@ -1,0 +1,319 @@
+package groups
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"queen/engine/clock"
+	"queen/engine/format"
+)
+
+// Key names a group: consumer groups of different tenants have nothing to do with each other.
+type Key struct {
+	Tenant format.Tenant
+	Group  string
+}
+
+// ErrFenced says that the row was written by somebody else since: nothing was written.
+var ErrFenced = errors.New("groups: the row is not the one that was written last")
+
+// ErrTooLarge says that a row is too large, or that there are too many.
+var ErrTooLarge = errors.New("groups: the row is too large, or there is no room for it")
+
+// Store keeps one row per group. A zero place stands for no row.
+type Store interface {
+	// Load reads a row; a zero place says that there is none.
+	Load(ctx context.Context, k Key) (value []byte, at format.Place, err error)
+	// Save writes a row durably while it still is the one written at; ErrFenced, ErrTooLarge.
+	Save(ctx context.Context, k Key, value []byte, at format.Place) (format.Place, error)
+	// Delete removes a row, and the group with every position; ErrFenced.
+	Delete(ctx context.Context, k Key, at format.Place) error
+}
+
+// Topic is a topic as members subscribe to it.
+type Topic struct {
+	Name string
+	ID   [16]byte
+	// Width is the number of partitions.
+	Width int32
+}
+
+// Topics tells what topics there are, as of now.
+type Topics interface {
+	Topic(ctx context.Context, t format.Tenant, name string) (Topic, bool, error)
+	// Each calls fn with every topic.
+	Each(ctx context.Context, t format.Tenant, fn func(Topic)) error
+	// Generation changes whenever a topic comes, goes or is widened, of whatever tenant.
+	Generation() uint64
+}
+
+// Options say how groups are coordinated. A zero value of a field means its default, but for JoinDelay.
+type Options struct {
+	Store  Store  // required
+	Topics Topics // required
+	// Clock tells the time; default the system's. Rand makes member ids; default the system's.
+	Clock clock.Clock
+	Rand  clock.Rand
+	// Logger gets a line for what an operator should know; default none.
+	Logger *slog.Logger
+	// Owns tells whether this node coordinates groups now; default always. Timers of a node that does not any more let go of
+	// their groups.
+	Owns func() bool
+	// JoinDelay is how long the first join of an empty group waits for others.
+	JoinDelay time.Duration
+	// SessionMin and SessionMax bound what classic members ask for; defaults 6 s and 30 min.
+	SessionMin, SessionMax time.Duration
+	// ConsumerSession and ConsumerHeartbeat are what members of KIP-848 are told; defaults 45 s and 5 s.
+	ConsumerSession, ConsumerHeartbeat time.Duration
+	// MaxMembers bounds the members of a group, MaxPending the ids told and not used yet, MaxGroups the groups with
+	// members on this node; defaults 2000, 1024 and 10,000.
+	MaxMembers, MaxPending, MaxGroups int
+}
+
+const (
+	// rebalanceMax clamps rebalance timeouts.
+	rebalanceMax = 30 * time.Minute
+	// newMemberWait is how long a new member may wait for the end of a join.
+	newMemberWait = 5 * time.Minute
+	// saveWait bounds the writing of a row.
+	saveWait = 10 * time.Second
+	// groupNameMax bounds names of groups, bytes; textMax other texts of a member that are kept.
+	groupNameMax = 255
+	textMax      = 1024
+)
+
+func (o Options) withDefaults() Options {
+	if o.Clock == nil {
+		o.Clock = clock.Real()
+	}
+	if o.Owns == nil {
+		o.Owns = func() bool { return true }
+	}
+	if o.Rand == nil {
+		o.Rand = clock.RealRand()
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	set := func(d *time.Duration, def time.Duration) {
+		if *d == 0 {
+			*d = def
+		}
+	}
+	set(&o.SessionMin, 6*time.Second)
+	set(&o.SessionMax, 30*time.Minute)
+	set(&o.ConsumerSession, 45*time.Second)
+	set(&o.ConsumerHeartbeat, 5*time.Second)
+	for _, n := range []struct {
+		v   *int
+		def int
+	}{{&o.MaxMembers, 2000}, {&o.MaxPending, 1024}, {&o.MaxGroups, 10_000}} {
+		if *n.v == 0 {
+			*n.v = n.def
+		}
+	}
+	return o
+}
+
+// Client is who sends a request.
+type Client struct{ ID, Host string }
+
+// Manager coordinates groups. Safe for concurrent use.
+type Manager struct {
+	o      Options
+	timers *timers
+	mu     sync.Mutex
+	groups map[Key]*group // those with members, and those being worked on
+}
+
+// New makes a coordinator; Run has to be called for its timers.
+func New(o Options) *Manager {
+	o = o.withDefaults()
+	return &Manager{o: o, timers: newTimers(o.Clock), groups: map[Key]*group{}}
+}
+
+// Run fires timers until ctx ends.
+func (m *Manager) Run(ctx context.Context) { m.timers.run(ctx) }
+
+// errBusy says that there is no room for another group with members.
+var errBusy = errors.New("groups: too many groups with members on this node")
+
+// with calls fn with a group, locked and as its row says, and forgets the group afterwards if nothing but the row is left
+// of it. A group that never was looks like an empty one without a row.
+func (m *Manager) with(ctx context.Context, k Key, fn func(g *group)) error {
+	for {
+		m.mu.Lock()
+		g := m.groups[k]
+		if g == nil {
+			g = &group{m: m, key: k}
+			m.groups[k] = g
+		}
+		m.mu.Unlock()
+		g.mu.Lock()
+		if g.gone {
+			g.mu.Unlock()
+			continue
+		}
+		overtaken, err := g.load(ctx)
+		if overtaken {
+			g.abandon()
+			g.mu.Unlock()
+			continue
+		}
+		if err == nil {
+			fn(g)
+		}
+		g.tidy()
+		g.mu.Unlock()
+		return err
+	}
+}
+
+// live runs what a timer is about in a group that is in memory and still this node's.
+func (g *group) live(fn func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.gone {
+		return
+	}
+	ctx, cancel := saveContext()
+	defer cancel()
+	if overtaken, err := g.load(ctx); overtaken || err != nil || !g.m.o.Owns() {
+		g.abandon()
+		return
+	}
+	fn()
+	g.tidy()
+}
+
+// full says that a group without members can not get one.
+func (m *Manager) full() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.groups) > m.o.MaxGroups
+}
+
+// load reads the row of a group that is new in memory, and looks whether it still is what was written last of one that is
+// not: a group that was deleted, or that another node coordinated meanwhile, is overtaken.
+func (g *group) load(ctx context.Context) (overtaken bool, err error) {
+	value, at, err := g.m.o.Store.Load(ctx, g.key)
+	switch {
+	case err != nil:
+		return false, err
+	case g.loaded:
+		return at != g.row, nil
+	}
+	g.reset()
+	if g.row = at; at != (format.Place{}) {
+		if err := g.decode(value); err != nil {
+			return false, fmt.Errorf("groups: the row of %q: %w", g.key.Group, err)
+		}
+	}
+	g.loaded = true
+	return false, nil
+}
+
+// save writes the row. After an error other than ErrTooLarge the row may have been written or not: the group is let go of,
+// and read again when somebody asks.
+func (g *group) save() int16 {
+	ctx, cancel := saveContext()
+	defer cancel()
+	at, err := g.m.o.Store.Save(ctx, g.key, g.encode(), g.row)
+	if err == nil {
+		g.row = at
+		return 0
+	}
+	g.m.o.Logger.Warn("kafka: the row of a consumer group was not written", "group", g.key.Group, "err", err)
+	if errors.Is(err, ErrTooLarge) {
+		return kerr.GroupMaxSizeReached.Code
+	}
+	g.abandon()
+	if errors.Is(err, ErrFenced) {
+		return kerr.NotCoordinator.Code
+	}
+	return kerr.CoordinatorNotAvailable.Code
+}
+
+// saveContext bounds work for a group that goes on although whoever asked for it is gone.
+func saveContext() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), saveWait)
+}
+
+// abandon lets go of a group that somebody else coordinates, or whose row is not known for sure.
+func (g *group) abandon() {
+	for _, id := range g.order() {
+		m := g.members[id]
+		m.answerJoin(g, kerr.NotCoordinator.Code)
+		m.answerSync(g, kerr.NotCoordinator.Code)
+	}
+	g.forget()
+}
+
+// forget takes the group out of memory.
+func (g *group) forget() {
+	if g.gone {
+		return
+	}
+	g.gone = true
+	g.stopTimers()
+	g.m.mu.Lock()
+	defer g.m.mu.Unlock()
+	delete(g.m.groups, g.key)
+}
+
+// tidy forgets a group of which the row says all.
+func (g *group) tidy() {
+	if !g.loaded || len(g.members) == 0 && len(g.pending) == 0 && g.consumer.size() == 0 {
+		g.forget()
+	}
+}
+
+// Drop lets go of a group whose row is known to be another's.
+func (m *Manager) Drop(k Key) {
+	m.mu.Lock()
+	g := m.groups[k]
+	m.mu.Unlock()
+	if g == nil {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.gone {
+		g.abandon()
+	}
+}
+
+// codeOf is the code of a group that could not be read.
+func (m *Manager) codeOf(k Key, err error) int16 {
+	if err == nil {
+		return 0
+	}
+	m.o.Logger.Warn("kafka: a consumer group can not be read", "group", k.Group, "err", err)
+	return kerr.CoordinatorNotAvailable.Code
+}
+
+// checkName refuses names that no group can have.
+func checkName(name string) int16 {
+	if name == "" || len(name) > groupNameMax {
+		return kerr.InvalidGroupID.Code
+	}
+	return 0
+}
+
+// newID makes a member id.
+func (m *Manager) newID(prefix string) string {
+	var b [16]byte
+	m.o.Rand.Fill(b[:])
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	id := fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+	if prefix == "" {
+		return id
+	}
+	return prefix[:min(len(prefix), textMax)] + "-" + id
+}
