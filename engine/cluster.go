@@ -81,7 +81,12 @@ func (n *Node) join(seq Replicated) error {
 		c.applied()
 	}
 	if err := seq.Join(n); err != nil {
-		return err
+		select {
+		case <-n.cfg.Quit:
+			return errClosed()
+		default:
+			return err
+		}
 	}
 	select {
 	case <-c.born:

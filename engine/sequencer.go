@@ -78,8 +78,28 @@ type Peer interface {
 	Dropped(h format.EntryHeader)
 	// Accept takes what another node handed over, each once. ErrNotLeader: this node does not lead that epoch.
 	Accept(from format.Replica, h Handover) error
+	// Standing describes the node to others.
+	Standing() Standing
+	// DiskOf is what the cluster remembers of a node's disk, as far as it is applied here; false for a node that
+	// never took part. NoteDisk has the cluster remember it; only the leader may.
+	DiskOf(node format.Replica) (Disk, bool)
+	NoteDisk(ctx context.Context, node format.Replica, d Disk) error
 	// Alarm reports what an operator should know.
 	Alarm(what string, err error)
+}
+
+// Standing is what a node tells others about itself.
+type Standing struct {
+	Leads, Born bool
+	Epoch       format.Term
+	Applied     format.Index
+	Mark        uint64
+}
+
+// Disk names a data directory and how often it was opened.
+type Disk struct {
+	ID   format.UUID
+	Boot uint64
 }
 
 // Committed is an entry that is durable and in log order.

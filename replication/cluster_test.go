@@ -25,6 +25,7 @@ type testCluster struct {
 	peers map[format.Replica]string
 	nodes map[format.Replica]*engine.Node
 	set   func(*engine.Config)
+	join  format.Replica // joins instead of starting as one of the first
 }
 
 func newTestCluster(t *testing.T, nodes int, set func(*engine.Config)) *testCluster {
@@ -77,7 +78,7 @@ func (c *testCluster) open(node format.Replica) (*engine.Node, error) {
 	if c.set != nil {
 		c.set(&cfg)
 	}
-	return Open(cfg, Options{Node: node, Peers: c.peers, Tick: 20 * time.Millisecond})
+	return Open(cfg, Options{Node: node, Peers: c.peers, Joining: node == c.join, Tick: 20 * time.Millisecond})
 }
 
 // start opens nodes at once: a cluster forms when a majority is there.

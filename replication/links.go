@@ -44,7 +44,7 @@ type taken struct {
 	number uint64
 }
 
-// Bounds of a link.
+// Bounds of a link. A question (census.go) comes over a connection of its own, to the same port.
 const (
 	// unacked bounds the bytes that wait for the leader to take them.
 	unacked = 16 << 20
@@ -205,6 +205,10 @@ func (l *links) serve(c net.Conn) {
 	_ = c.SetDeadline(time.Now().Add(helloWithin))
 	var b [helloSize]byte
 	if _, err := io.ReadFull(c, b[:]); err != nil {
+		return
+	}
+	if string(b[:4]) == requestMagic {
+		l.answer(c, b[:])
 		return
 	}
 	h, err := parseHello(b[:])

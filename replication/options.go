@@ -37,6 +37,8 @@ type Options struct {
 	// Clock paces retries; default the machine's. Log receives events; nil discards them.
 	Clock clock.Clock
 	Log   *slog.Logger
+
+	quit <-chan struct{} // ends a Join that waits for others
 }
 
 // TLS are the files of mutual authentication, PEM, and what was read of them.

@@ -45,6 +45,7 @@ func Open(cfg engine.Config, o Options) (*engine.Node, error) {
 	if o.Log == nil {
 		o.Log = cfg.Log
 	}
+	o.quit = cfg.Quit
 	return engine.OpenWith(cfg, func(log *logstore.Store, fatal func(error)) (engine.Sequencer, error) {
 		return NewSequencer(log, fatal, o)
 	})
@@ -58,6 +59,7 @@ type Sequencer struct {
 	fatal   func(error)
 	members map[uint64]dragonboat.Target
 	joining bool
+	fresh   bool // the log knows nothing of an earlier start
 
 	db       *LogDB
 	host     *dragonboat.NodeHost
@@ -79,7 +81,10 @@ type Sequencer struct {
 		inFlight int
 		epoch    uint64 // counts the changes of leadership: proposals of an earlier one hold no room
 		left     bool
-		held     bool // nothing is proposed: the leadership is about to move
+		members  Members
+		reports  map[format.Replica]Report
+		host     *dragonboat.NodeHost // once it takes part
+		held     bool                 // nothing is proposed: the leadership is about to move
 	}
 }
 
@@ -92,7 +97,7 @@ func NewSequencer(log *logstore.Store, fatal func(error), o Options) (*Sequencer
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Sequencer{o: o, log: log, fatal: fatal, elected: make(chan raftio.LeaderInfo, 1), ended: make(chan struct{}), joining: o.Joining}
+	s := &Sequencer{o: o, log: log, fatal: fatal, elected: make(chan raftio.LeaderInfo, 1), ended: make(chan struct{}), joining: o.Joining, fresh: true}
 	s.mu.room.L = &s.mu.Mutex
 	s.members = map[uint64]dragonboat.Target{}
 	if !o.Joining {
@@ -108,6 +113,7 @@ func NewSequencer(log *logstore.Store, fatal func(error), o Options) (*Sequencer
 		case r.Replica != o.Node:
 			return nil, fmt.Errorf("replication: the data directory is node %d's, not node %d's", r.Replica, o.Node)
 		default:
+			s.fresh = false
 			s.members, s.joining = map[uint64]dragonboat.Target{}, r.Bootstrap.Join
 			for _, m := range r.Bootstrap.Members {
 				s.members[uint64(m.Replica)] = m.Address
@@ -185,6 +191,9 @@ func (s *Sequencer) Join(p engine.Peer) error {
 	if s.links, err = newLinks(s); err != nil {
 		return err
 	}
+	if err = s.guard(s.fresh); err != nil {
+		return err
+	}
 	if s.host, err = dragonboat.NewNodeHost(s.hostConfig()); err != nil {
 		return fmt.Errorf("replication: %s: %w", s.o.Listen, err)
 	}
@@ -195,6 +204,11 @@ func (s *Sequencer) Join(p engine.Peer) error {
 	if err := s.host.StartOnDiskReplica(s.initial(), s.joining, create, s.shardConfig()); err != nil {
 		return fmt.Errorf("replication: node %d: %w", s.o.Node, err)
 	}
+	s.mu.Lock()
+	s.mu.host = s.host
+	s.mu.Unlock()
+	s.loops.Add(1)
+	go s.census()
 	return nil
 }
 
@@ -204,6 +218,13 @@ func (s *Sequencer) initial() map[uint64]dragonboat.Target {
 		return nil
 	}
 	return maps.Clone(s.members)
+}
+
+// hosted is the library's host, nil until this node takes part.
+func (s *Sequencer) hosted() *dragonboat.NodeHost {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.host
 }
 
 // hostConfig are the settings of the library's host.
@@ -238,6 +259,8 @@ func (s *Sequencer) shardConfig() config.Config {
 		CheckQuorum: true, PreVote: true, OrderedConfigChange: true,
 		// The state is made of the log and of the node's own checkpoints: the library takes no snapshots by itself, and its
 		// log is given away only by the node.
+		// Who joined follows until it is promoted, which it reads in its log at every start.
+		IsNonVoting:     s.joining,
 		SnapshotEntries: 0, DisableAutoCompactions: true, CompactionOverhead: 1 << 40,
 		// No limit of entries in memory: with one the leader is slowed down to its slowest follower. What is in flight is
 		// bounded by inFlight and the size of an entry, a follower reads what it missed from the leader's log.
@@ -426,7 +449,7 @@ func (s *Sequencer) Barrier(ctx context.Context) error {
 
 // addressOf is the raft address of a node, "" for an unknown one.
 func (s *Sequencer) addressOf(node format.Replica) string {
-	if addr, ok := s.members[uint64(node)]; ok {
+	if addr, ok := s.memberAddresses()[node]; ok {
 		return addr
 	}
 	return s.o.Peers[node]
@@ -455,19 +478,23 @@ func (s *Sequencer) Leave(ctx context.Context) {
 
 // handLeadership asks the other voters to lead, one after the other, until one does.
 func (s *Sequencer) handLeadership(ctx context.Context) {
-	for _, node := range slices.Sorted(maps.Keys(s.members)) {
+	for _, node := range slices.Sorted(maps.Keys(s.memberAddresses())) {
 		if !s.leads() || ctx.Err() != nil {
 			return
 		}
-		if node != uint64(s.o.Node) {
-			_ = s.Transfer(ctx, format.Replica(node)) // the next one is asked
+		if node != s.o.Node {
+			_ = s.Transfer(ctx, node) // the next one is asked
 		}
 	}
 }
 
 // leads reports that this node leads as far as the library knows.
 func (s *Sequencer) leads() bool {
-	leader, _, ok, err := s.host.GetLeaderID(uint64(group))
+	h := s.hosted()
+	if h == nil {
+		return false
+	}
+	leader, _, ok, err := h.GetLeaderID(uint64(group))
 	return err == nil && ok && leader == uint64(s.o.Node)
 }
 

@@ -25,6 +25,9 @@ const (
 	AdminKafkaQuota AdminKind = 10
 )
 
+// AdminNode is what the cluster remembers of a node's disk, by the node's number, under SystemTenant.
+const AdminNode AdminKind = 16
+
 // SystemTenant owns the administrative rows that are no tenant's.
 var SystemTenant = Tenant{}
 

@@ -190,6 +190,10 @@ func (s *Store) segment(seq uint32) *segment {
 	return all[n]
 }
 
+// Disk names the data directory, and says how often its log was opened: a directory that comes back with a lower number
+// was restored from an older copy.
+func (s *Store) Disk() (id format.UUID, boot uint64) { return s.disk, s.boot }
+
 // PoolLow reports that the segment files made in advance are used up and can not be replaced: the node
 // refuses what adds data and goes on with the rest, which the reserve is for.
 func (s *Store) PoolLow() bool { return s.pool.isLow() }

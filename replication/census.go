@@ -1,0 +1,277 @@
+package replication
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"crypto/tls"
+
+	"queen/engine"
+	"queen/engine/format"
+)
+
+// Report is what a node says of itself when it is asked.
+type Report struct {
+	Node, Leader  uint64
+	Epoch         uint64 // of the newest Term applied
+	Applied, Last uint64 // entries applied, entries in its log
+	Mark          uint64
+	Disk          [16]byte
+	Boot          uint64
+	// KnownDisk and KnownBoot are what it remembers of the disk of who asks; zero for nothing.
+	KnownDisk [16]byte
+	KnownBoot uint64
+	Flags     uint32
+	Version   uint32
+}
+
+// Bits of Report.Flags.
+const (
+	// ReportLeads: it leads. ReportBorn: its cluster has a history. ReportSure: it was up to date when it answered.
+	ReportLeads = 1 << iota
+	ReportBorn
+	ReportSure
+)
+
+// What a node can be asked.
+type ask uint32
+
+const (
+	askReport   ask = 1
+	askSure     ask = 2 // a report of a node that makes sure first that it is up to date
+	askTransfer ask = 3
+	askAdd      ask = 4
+	askPromote  ask = 5
+	askRemove   ask = 6
+)
+
+// request is what is asked; addr follows it.
+type request struct {
+	Magic    [4]byte
+	Protocol uint32
+	Ask      ask
+	AddrLen  uint32
+	Node     uint64 // who asks, 0 for a tool
+	Of       uint64 // which node it is about
+}
+
+const (
+	requestMagic = "qnrq"
+	maxAddr      = 256
+	maxWords     = 4096
+	// answerWithin bounds a question, whatever it takes.
+	answerWithin = 10 * time.Second
+)
+
+// query asks a node one thing.
+func query(ctx context.Context, raft string, t *TLS, a ask, self, of format.Replica, addr string) (r Report, err error) {
+	side, err := sideAddress(raft)
+	if err != nil {
+		return r, err
+	}
+	c, err := (&net.Dialer{Timeout: dialWithin}).DialContext(ctx, "tcp", side)
+	if err != nil {
+		return r, err
+	}
+	if t != nil {
+		c = tls.Client(c, t.clientConfig(side))
+	}
+	defer c.Close()
+	stop := context.AfterFunc(ctx, func() { c.Close() })
+	defer stop()
+	_ = c.SetDeadline(time.Now().Add(answerWithin))
+	q := request{Protocol: protocol, Ask: a, AddrLen: uint32(len(addr)), Node: uint64(self), Of: uint64(of)}
+	copy(q.Magic[:], requestMagic)
+	var b bytes.Buffer
+	_ = binary.Write(&b, binary.LittleEndian, &q) // to memory
+	b.WriteString(addr)
+	if _, err = c.Write(b.Bytes()); err != nil {
+		return r, err
+	}
+	return readAnswer(c)
+}
+
+// readAnswer reads a length of words, the words of a refusal, and the report.
+func readAnswer(c io.Reader) (r Report, err error) {
+	var n uint32
+	if err = binary.Read(c, binary.LittleEndian, &n); err != nil {
+		return r, err
+	}
+	if n > maxWords {
+		return r, fmt.Errorf("replication: an answer of %d bytes", n)
+	}
+	words := make([]byte, n)
+	if _, err = io.ReadFull(c, words); err != nil {
+		return r, err
+	}
+	if n > 0 {
+		return r, errors.New(string(words))
+	}
+	err = binary.Read(c, binary.LittleEndian, &r)
+	return r, err
+}
+
+// answer serves a question of which the first bytes were read.
+func (l *links) answer(c net.Conn, first []byte) {
+	rest := make([]byte, binary.Size(request{})-len(first))
+	if _, err := io.ReadFull(c, rest); err != nil {
+		return
+	}
+	var q request
+	_ = binary.Read(bytes.NewReader(append(first, rest...)), binary.LittleEndian, &q)
+	if q.Protocol != protocol || q.AddrLen > maxAddr {
+		return
+	}
+	addr := make([]byte, q.AddrLen)
+	if _, err := io.ReadFull(c, addr); err != nil {
+		return
+	}
+	_ = c.SetDeadline(time.Now().Add(answerWithin))
+	ctx, cancel := context.WithTimeout(context.Background(), answerWithin-time.Second)
+	defer cancel()
+	r, err := l.s.serveAsk(ctx, &q, string(addr))
+	var b bytes.Buffer
+	if err != nil {
+		words := err.Error()
+		words = words[:min(len(words), maxWords)]
+		_ = binary.Write(&b, binary.LittleEndian, uint32(len(words)))
+		b.WriteString(words)
+	} else {
+		_ = binary.Write(&b, binary.LittleEndian, uint32(0))
+		_ = binary.Write(&b, binary.LittleEndian, &r)
+	}
+	_, _ = c.Write(b.Bytes()) // who asks again gets another answer
+}
+
+func (s *Sequencer) serveAsk(ctx context.Context, q *request, addr string) (Report, error) {
+	var err error
+	switch q.Ask {
+	case askReport:
+	case askSure:
+		if s.hosted() != nil && s.peer.Standing().Born {
+			short, cancel := context.WithTimeout(ctx, time.Second)
+			defer cancel()
+			if s.Barrier(short) == nil {
+				r := s.report(format.Replica(q.Node))
+				r.Flags |= ReportSure
+				return r, nil
+			}
+		}
+	case askTransfer:
+		err = s.Transfer(ctx, format.Replica(q.Of))
+	case askAdd, askPromote, askRemove:
+		err = s.changeMembers(ctx, q.Ask, format.Replica(q.Of), addr)
+	default:
+		err = fmt.Errorf("replication: question %d is not known here", q.Ask)
+	}
+	return s.report(format.Replica(q.Node)), err
+}
+
+// report is what this node says to another one.
+func (s *Sequencer) report(asker format.Replica) Report {
+	st := s.peer.Standing()
+	r := Report{Node: uint64(s.o.Node), Epoch: uint64(st.Epoch), Applied: uint64(st.Applied), Mark: st.Mark, Version: protocol}
+	disk, boot := s.log.Disk()
+	r.Disk, r.Boot = disk, boot
+	if log, ok := s.log.Replica(group, s.o.Node); ok {
+		r.Last = uint64(log.Last)
+	}
+	if h := s.hosted(); h != nil {
+		if leader, _, ok, err := h.GetLeaderID(uint64(group)); err == nil && ok {
+			r.Leader = leader
+		}
+	}
+	if st.Leads {
+		r.Flags |= ReportLeads
+	}
+	if st.Born {
+		r.Flags |= ReportBorn
+	}
+	if d, ok := s.peer.DiskOf(asker); ok && asker != 0 {
+		r.KnownDisk, r.KnownBoot = d.ID, d.Boot
+	}
+	return r
+}
+
+// poll asks every other node for its report at once; those that do not answer are missing.
+func (s *Sequencer) poll(ctx context.Context, a ask) map[format.Replica]Report {
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	found := map[format.Replica]Report{}
+	for node, addr := range s.others() {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			if r, err := query(ctx, addr, s.o.TLS, a, s.o.Node, s.o.Node, ""); err == nil && r.Node == uint64(node) {
+				mu.Lock()
+				defer mu.Unlock()
+				found[node] = r
+			}
+		}()
+	}
+	wg.Wait()
+	return found
+}
+
+// others are the raft addresses of the other nodes that are known.
+func (s *Sequencer) others() map[format.Replica]string {
+	all := maps.Clone(s.o.Peers)
+	for node, addr := range s.memberAddresses() {
+		all[node] = addr
+	}
+	delete(all, s.o.Node)
+	return all
+}
+
+// censusEvery is how often nodes ask each other.
+const censusEvery = time.Second
+
+// census keeps the reports of the others, and has the cluster remember whose disk is whose.
+func (s *Sequencer) census() {
+	defer s.loops.Done()
+	for s.restFor(censusEvery) {
+		ctx, cancel := context.WithTimeout(context.Background(), 2*censusEvery)
+		reports := s.poll(ctx, askReport)
+		s.learnMembers(ctx)
+		s.mu.Lock()
+		s.mu.reports = reports
+		s.mu.Unlock()
+		if s.peer.Standing().Leads {
+			reports[s.o.Node] = s.report(0)
+			s.noteDisks(ctx, reports)
+		}
+		cancel()
+	}
+}
+
+func (s *Sequencer) noteDisks(ctx context.Context, reports map[format.Replica]Report) {
+	for _, node := range slices.Sorted(maps.Keys(reports)) {
+		r := reports[node]
+		d := engine.Disk{ID: r.Disk, Boot: r.Boot}
+		known, ok := s.peer.DiskOf(node)
+		switch {
+		case !ok || known.ID == d.ID && known.Boot < d.Boot:
+			if err := s.peer.NoteDisk(ctx, node, d); err != nil {
+				s.o.Log.Debug("a node's disk was not noted", "node", node, "err", err)
+			}
+		case known.ID != d.ID:
+			s.peer.Alarm(fmt.Sprintf("node %d runs on another disk than before", node), nil)
+		}
+	}
+}
+
+// Reports are what the other nodes said last.
+func (s *Sequencer) Reports() map[format.Replica]Report {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.mu.reports)
+}

@@ -1,0 +1,80 @@
+package replication
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"queen/engine"
+	"queen/engine/format"
+)
+
+// errWiped, errReverted: a disk that forgot what it has promised must not vote.
+var (
+	errWiped = errors.New("replication: the data directory is empty, or another one than this node had: what it voted for and stored is gone, " +
+		"and it must not vote again. Remove this node from its cluster and add it under a new number (queen cluster remove, add; --peer-join)")
+	errReverted = errors.New("replication: the data directory is an older copy of itself, or runs twice: it must not vote. Remove this node " +
+		"from its cluster and add it under a new number (queen cluster remove, add; --peer-join)")
+)
+
+// guard returns nil when this node's disk may vote, after asking the others what they remember of it.
+//
+// A directory that has taken part before asks for a moment and goes on when nobody knows better: after a power cut all
+// nodes start at once. An empty one is another matter. It may be a first start, or all that was promised may be gone; so it
+// waits until either enough other nodes are as empty as itself, and they are a majority together, which then is a new
+// cluster, or one that has just made sure that it is up to date knows nothing of it.
+func (s *Sequencer) guard(fresh bool) error {
+	id, boot := s.log.Disk()
+	own := engine.Disk{ID: id, Boot: boot}
+	if s.joining && fresh || len(s.others()) == 0 {
+		return nil // who joins is told by the cluster under its number, which is new
+	}
+	for tries := 0; ; tries++ {
+		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+		reports := s.poll(ctx, askSure)
+		cancel()
+		done, err := judge(own, fresh, reports, len(s.o.Peers))
+		switch {
+		case err != nil || done || !fresh && tries >= guardTries:
+			return err
+		case tries%20 == 10:
+			s.o.Log.Info("waiting for other nodes", "answer", len(reports), "of", len(s.others()))
+		}
+		select {
+		case <-s.o.quit:
+			return errEnded
+		default:
+		}
+		if !s.restFor(10 * pause) {
+			return errEnded
+		}
+	}
+}
+
+// guardTries is how often a node that has taken part before asks.
+const guardTries = 3
+
+// judge says whether what the others remember settles it: done, or an error for a disk that must not vote.
+func judge(own engine.Disk, fresh bool, reports map[format.Replica]Report, nodes int) (done bool, err error) {
+	empty := 1
+	for _, r := range reports {
+		known := engine.Disk{ID: r.KnownDisk, Boot: r.KnownBoot}
+		switch {
+		case known == (engine.Disk{}):
+		case known.ID != own.ID:
+			return false, errWiped
+		case known.Boot >= own.Boot:
+			return false, errReverted
+		}
+		switch {
+		case r.Flags&ReportBorn == 0:
+			empty++
+		case r.Flags&ReportSure != 0:
+			done = true
+		}
+	}
+	if !fresh {
+		return done, nil
+	}
+	return done || empty > nodes/2, nil
+}

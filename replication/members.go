@@ -1,0 +1,98 @@
+package replication
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	"queen/engine"
+	"queen/engine/format"
+)
+
+// Members is a membership: the raft addresses of who votes and of who only follows.
+type Members struct{ Voters, Followers map[format.Replica]string }
+
+// learnMembers keeps what the library knows of the membership, so that added nodes are found.
+func (s *Sequencer) learnMembers(ctx context.Context) {
+	m, err := s.host.SyncGetShardMembership(ctx, uint64(group))
+	if err != nil {
+		return
+	}
+	all := Members{Voters: map[format.Replica]string{}, Followers: map[format.Replica]string{}}
+	for node, addr := range m.Nodes {
+		all.Voters[format.Replica(node)] = addr
+	}
+	for node, addr := range m.NonVotings {
+		all.Followers[format.Replica(node)] = addr
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.members = all
+}
+
+// memberAddresses are the raft addresses of all members that are known.
+func (s *Sequencer) memberAddresses() map[format.Replica]string {
+	all := map[format.Replica]string{}
+	for node, addr := range s.members {
+		all[format.Replica(node)] = addr
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.Copy(all, s.mu.members.Voters)
+	maps.Copy(all, s.mu.members.Followers)
+	return all
+}
+
+// changeMembers adds a node that follows, makes one that follows vote, or removes one. Each is a change of its own, in an order
+// of their own, that the leader proposes.
+func (s *Sequencer) changeMembers(ctx context.Context, what ask, node format.Replica, addr string) error {
+	if !s.leads() {
+		return engine.ErrNotLeader
+	}
+	m, err := s.host.SyncGetShardMembership(ctx, uint64(group))
+	if err != nil {
+		return fmt.Errorf("replication: the membership is not known: %w", err)
+	}
+	_, removed := m.Removed[uint64(node)]
+	_, votes := m.Nodes[uint64(node)]
+	follower, follows := m.NonVotings[uint64(node)]
+	switch {
+	case node == 0:
+		return fmt.Errorf("replication: a node has a number above 0")
+	case removed:
+		return fmt.Errorf("replication: node %d was removed: a number is used once, take another", node)
+	case what == askAdd && (votes || follows):
+		return fmt.Errorf("replication: node %d is a member", node)
+	case what == askAdd:
+		if _, err := sideAddress(addr); err != nil {
+			return err
+		}
+		return s.host.SyncRequestAddNonVoting(ctx, uint64(group), uint64(node), addr, m.ConfigChangeID)
+	case what == askPromote && !follows:
+		return fmt.Errorf("replication: node %d is not one that follows", node)
+	case what == askPromote:
+		return s.promote(ctx, node, follower, m.ConfigChangeID)
+	case !votes && !follows:
+		return fmt.Errorf("replication: node %d is no member", node)
+	case votes && len(m.Nodes) == 1:
+		return fmt.Errorf("replication: node %d is the last one that votes", node)
+	case node == s.o.Node:
+		return fmt.Errorf("replication: node %d leads: have another one lead first", node)
+	}
+	return s.host.SyncRequestDeleteReplica(ctx, uint64(group), uint64(node), m.ConfigChangeID)
+}
+
+// promoteLag is how many entries a node may be behind that is made to vote: until it has caught up it is missing from every
+// majority that needs it.
+const promoteLag = 1000
+
+func (s *Sequencer) promote(ctx context.Context, node format.Replica, addr string, change uint64) error {
+	r, err := query(ctx, addr, s.o.TLS, askReport, s.o.Node, node, "")
+	if err != nil {
+		return fmt.Errorf("replication: node %d does not answer: %w", node, err)
+	}
+	if own := uint64(s.peer.Standing().Applied); r.Applied+promoteLag < own {
+		return fmt.Errorf("replication: node %d has applied %d of %d entries: it has to catch up first", node, r.Applied, own)
+	}
+	return s.host.SyncRequestAddReplica(ctx, uint64(group), uint64(node), addr, change)
+}
