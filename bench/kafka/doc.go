@@ -18,8 +18,9 @@
 // with a bounded number of records in flight. Order, gaps and repeats are judged everywhere.
 //
 // A cell that can not be measured has its error in the table. --overload offers a multiple of the capacity measured before, and says
-// how much of what was accepted the consumers got. --soak judges memory and the produce p99 of every window. The exit code
-// is 1 when a promise was broken, 2 when our own node could not be measured.
+// how much of what was accepted the consumers got. --soak judges the produce p99 of every window, and memory from the end of the
+// warm-up on: by then the node's memory of recent messages (tail.bytes) has to be full, which a low --rate takes minutes for. The exit
+// code is 1 when a promise was broken, 2 when our own node could not be measured.
 //
 // Beside the program stand others that judge the Kafka port: java, kcat, bridge.
 package main
