@@ -131,6 +131,7 @@ type Frontend struct {
 	metrics *metrics
 	budget  *budget
 	cached  settingsCache
+	quotas  quotas
 	// widening orders changes of topics' widths.
 	widening sync.Mutex
 	// decoy makes salts of users that are not there; hashing bounds how many passwords are hashed at a time.

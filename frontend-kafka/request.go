@@ -13,7 +13,11 @@ import (
 	"queen/engine"
 )
 
-const produceKey = 0
+// The keys of requests that carry records.
+const (
+	produceKey = 0
+	fetchKey   = 1
+)
 
 // request is one decoded request.
 type request struct {
@@ -24,6 +28,8 @@ type request struct {
 	// req is the body; its byte slices lie in the frame, which nothing reuses.
 	req kmsg.Request
 	api *api
+	// size is that of its frame, in bytes.
+	size int
 	// charged is what the frame holds of the budget, for requests that a handler took by itself.
 	charged int64
 }
@@ -46,7 +52,7 @@ func (c *conn) parse(fr frame) (*request, error) {
 		return nil, errFrame{len(b), c.f.opts.MaxFrame}
 	}
 	r := &request{key: int16(binary.BigEndian.Uint16(b)), version: int16(binary.BigEndian.Uint16(b[2:])),
-		correlation: int32(binary.BigEndian.Uint32(b[4:])), charged: fr.charged}
+		correlation: int32(binary.BigEndian.Uint32(b[4:])), size: len(b), charged: fr.charged}
 	rd := kbin.Reader{Src: b[8:]}
 	if id := rd.NullableString(); id != nil {
 		r.client = *id
@@ -126,6 +132,7 @@ func (c *conn) dispatch(r *request) (kmsg.Response, error) {
 		case <-c.waiting.Done():
 			return nil, errHungUp
 		}
+		c.countCall()
 		if !c.may(a.level) {
 			return c.refuse(r, authorizationCode(a), errors.New("the caller's roles do not allow it"))
 		}
@@ -156,11 +163,41 @@ func (c *conn) refuse(r *request, code int16, why error) (kmsg.Response, error) 
 	return r.api.refuse(r, code), nil
 }
 
-// append encodes an answer; nil is none.
+// append encodes an answer; nil is none. Clients are held to their quotas of bytes here, and told for how long.
 func (c *conn) append(r *request, resp kmsg.Response) {
+	if r.key == produceKey {
+		told(resp, c.charge(r, producerRate, r.size))
+	}
 	if resp == nil {
 		return
 	}
+	at := len(c.out)
+	c.encode(r, resp)
+	if r.key == fetchKey {
+		if d := c.charge(r, consumerRate, len(c.out)-at); told(resp, d) {
+			c.out = c.out[:at]
+			c.encode(r, resp)
+		}
+	}
+}
+
+// told puts the wait into an answer that has room for it and does not already tell of a longer one.
+func told(resp kmsg.Response, d time.Duration) bool {
+	t, ok := resp.(interface {
+		kmsg.ThrottleResponse
+		kmsg.SetThrottleResponse
+	})
+	millis := int32(d / time.Millisecond)
+	if !ok || millis == 0 {
+		return false
+	}
+	before, _ := t.Throttle()
+	t.SetThrottle(max(before, millis))
+	return millis > before
+}
+
+// encode appends an answer with its header.
+func (c *conn) encode(r *request, resp kmsg.Response) {
 	at := len(c.out)
 	c.out = append(c.out, 0, 0, 0, 0)
 	c.out = binary.BigEndian.AppendUint32(c.out, uint32(r.correlation))

@@ -73,6 +73,8 @@ func table() []*api {
 		alterReassignmentsAPI(),
 		listReassignmentsAPI(),
 		offsetDeleteAPI(),
+		describeQuotasAPI(),
+		alterQuotasAPI(),
 		describeUsersAPI(),
 		alterUsersAPI(),
 		describeQuorumAPI(),
