@@ -22,20 +22,12 @@ func (c *produceCall) checked(records []byte, rules *topicSettings, part *kmsg.P
 	if len(b) > rules.maxMessageBytes {
 		return nil, &fault{kerr.MessageTooLarge, "the record batch is larger than max.message.bytes"}
 	}
-	most, n := batch.NoTimestamp, int32(0)
-	h, err := batch.VerifyRecords(b, batch.Limits{}, func(r *batch.Record) error {
-		most = max(most, r.Timestamp)
-		if rules.compact && r.Key == nil && len(part.ErrorRecords) < errorRecordsMax {
-			bad := kmsg.NewProduceResponseTopicPartitionErrorRecord()
-			bad.RelativeOffset, bad.ErrorMessage = n, kmsg.StringPtr("a compacted topic takes no record without a key")
-			part.ErrorRecords = append(part.ErrorRecords, bad)
-		}
-		n++
-		return nil
-	})
+	h, most, err := batch.VerifyTime(b, batch.Limits{})
+	if err == nil && rules.compact {
+		keyless(b, part)
+	}
 	switch {
 	case err != nil:
-		part.ErrorRecords = nil
 		return nil, batchFault(err, kerr.UnsupportedForMessageFormat)
 	case len(part.ErrorRecords) > 0:
 		return nil, &fault{kerr.InvalidRecord, "a compacted topic takes no record without a key"}
@@ -78,4 +70,21 @@ func produceCode(err error) int16 {
 		return kerr.NotEnoughReplicas.Code // nothing was written: only 7 says that it may have been
 	}
 	return fenced(err, true)
+}
+
+// keyless names the records of a checked batch that a compacted topic does not take.
+func keyless(b []byte, part *kmsg.ProduceResponseTopicPartition) {
+	n := int32(0)
+	err := batch.Records(b, batch.Limits{}, func(r *batch.Record) bool {
+		if r.Key == nil {
+			bad := kmsg.NewProduceResponseTopicPartitionErrorRecord()
+			bad.RelativeOffset, bad.ErrorMessage = n, kmsg.StringPtr("a compacted topic takes no record without a key")
+			part.ErrorRecords = append(part.ErrorRecords, bad)
+		}
+		n++
+		return len(part.ErrorRecords) < errorRecordsMax
+	})
+	if err != nil {
+		panic("frontend-kafka: a checked batch can not be read: " + err.Error())
+	}
 }

@@ -2,6 +2,7 @@ package batch
 
 import (
 	"bytes"
+	"math"
 	"math/rand/v2"
 	"reflect"
 	"testing"
@@ -25,8 +26,12 @@ func FuzzVerify(f *testing.F) {
 			seal(b) // else hardly anything gets past the checksum
 		}
 		ParseControl(b)
-		n := 0
-		h, err := VerifyRecords(b, tight, func(*Record) error { n++; return nil })
+		n, most := 0, int64(math.MinInt64)
+		h, err := VerifyRecords(b, tight, func(r *Record) error { n++; most = max(most, r.Timestamp); return nil })
+		_, skimmed, err2 := VerifyTime(b, tight)
+		if (err == nil) != (err2 == nil) || err == nil && most != skimmed || err != nil && ReasonOf(err) != ReasonOf(err2) {
+			t.Fatalf("record by record %v, time %d; skimmed %v, time %d", err, most, err2, skimmed)
+		}
 		if err != nil {
 			Records(b, tight, func(*Record) bool { return true })
 			return
@@ -55,7 +60,7 @@ func FuzzMessageSet(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if _, err := VerifyRecords(out, DefaultLimits, nil); err != nil {
+		if _, err := VerifyRecords(out, DefaultLimits, nothing); err != nil {
 			t.Fatal(err)
 		}
 	})

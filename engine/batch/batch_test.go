@@ -55,6 +55,8 @@ func clone(r *Record) Record {
 	return c
 }
 
+func nothing(*Record) error { return nil }
+
 func randomRecords(r *rand.Rand, n int) []Record {
 	some := func() []byte {
 		switch r.IntN(4) {
@@ -214,6 +216,9 @@ func TestVerifyRefuses(t *testing.T) {
 		if _, err := Verify(c.b); err == nil || ReasonOf(err) != c.want {
 			t.Errorf("%s: %v, want reason %d", name, err, c.want)
 		}
+		if _, err := VerifyRecords(c.b, Limits{}, nothing); err == nil || ReasonOf(err) != c.want {
+			t.Errorf("%s, record by record: %v, want reason %d", name, err, c.want)
+		}
 	}
 	if _, err := Verify(good); err != nil {
 		t.Error(err)
@@ -285,7 +290,7 @@ func TestBombs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := VerifyRecords(compressedBatch(c, body), Limits{Bytes: limit}, nil); ReasonOf(err) != TooLarge {
+		if _, err := VerifyRecords(compressedBatch(c, body), Limits{Bytes: limit}, nothing); ReasonOf(err) != TooLarge {
 			t.Errorf("%v: %v", c, err)
 		}
 	}
@@ -295,7 +300,7 @@ func TestBombs(t *testing.T) {
 	zs.Flush()
 	zs.Write(raw[32<<20:])
 	zs.Close()
-	if _, err := VerifyRecords(compressedBatch(Zstd, stream.Bytes()), Limits{Bytes: limit}, nil); ReasonOf(err) != TooLarge {
+	if _, err := VerifyRecords(compressedBatch(Zstd, stream.Bytes()), Limits{Bytes: limit}, nothing); ReasonOf(err) != TooLarge {
 		t.Errorf("zstd without content size: %v", err)
 	}
 	block := snappy.Encode(nil, make([]byte, 512<<10))
@@ -303,7 +308,7 @@ func TestBombs(t *testing.T) {
 	for range 64 {
 		xerial = append(binary.BigEndian.AppendUint32(xerial, uint32(len(block))), block...)
 	}
-	if _, err := VerifyRecords(compressedBatch(Snappy, xerial), Limits{Bytes: limit}, nil); ReasonOf(err) != TooLarge {
+	if _, err := VerifyRecords(compressedBatch(Snappy, xerial), Limits{Bytes: limit}, nothing); ReasonOf(err) != TooLarge {
 		t.Errorf("xerial: %v", err)
 	}
 	// Headers take more memory than bytes.

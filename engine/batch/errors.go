@@ -54,3 +54,7 @@ func corrupt(f string, args ...any) *Error { return refuse(Corrupt, f, args...) 
 func tooLarge(limit int) *Error {
 	return refuse(TooLarge, "records take more than %d bytes decompressed", limit)
 }
+
+func tooMany(count int32, lim Limits) *Error {
+	return refuse(TooLarge, "%d records in one batch, at most %d", count, lim.Records)
+}

@@ -48,7 +48,7 @@ var errEnough = &Error{Reason: Invalid, Detail: "enough"}
 func each(h Header, body []byte, lim Limits, fn func(*Record) error, dense bool) error {
 	lim = lim.orDefault()
 	if h.Count < 0 || int(h.Count) > lim.Records {
-		return refuse(TooLarge, "%d records in one batch, at most %d", h.Count, lim.Records)
+		return tooMany(h.Count, lim)
 	}
 	s := scratches.Get().(*scratch)
 	defer s.release()
