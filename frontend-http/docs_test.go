@@ -8,7 +8,8 @@ func TestDocs(t *testing.T) {
 	for target, want := range map[string]string{"/docs": "page ", "/docs/": "page ", "/docs/concepts": "page concepts",
 		"/docs/reference/cli.md": "page reference/cli.md"} {
 		a := n.get(target)
-		if a.status != 200 || a.header.Get("Content-Type") != "text/plain; charset=utf-8" || a.body != want || a.header.Get("ETag") != `"1"` || a.header.Get("Content-Security-Policy") == "" {
+		if a.status != 200 || a.header.Get("Content-Type") != "text/plain; charset=utf-8" ||
+			a.body != want || a.header.Get("ETag") != `"1"` || a.header.Get("Content-Security-Policy") == "" {
 			t.Errorf("%s: %q %v", target, a.body, a.header)
 		}
 	}

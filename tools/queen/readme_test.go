@@ -62,23 +62,29 @@ func TestGuide(t *testing.T) {
 	if len(blocks) < 10 {
 		t.Fatalf("found %d blocks", len(blocks))
 	}
+	n := runNode(t, t.TempDir(), nil)
+	runGuide(t, "README.md", blocks, []string{"QUEEN_URL=" + n.url})
+}
+
+// runGuide runs blocks of shell in one shell and in order, and compares every answer with the one that is shown.
+func runGuide(t *testing.T, name string, blocks []guideBlock, env []string) {
+	t.Helper()
 	const mark = "-- end of block --"
 	var script strings.Builder
 	for _, b := range blocks {
 		fmt.Fprintf(&script, "%s\necho\necho '%s'\n", b.script, mark)
 	}
-	n := runNode(t, t.TempDir(), nil)
 	cmd := exec.Command("bash", "-euo", "pipefail", "-c", script.String())
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "QUEEN_URL=" + n.url}
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir()}, env...)
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
-		t.Fatalf("%v\n%s\n%s", err, out, stderr.String())
+		t.Fatalf("%s: %v\n%s\n%s", name, err, out, stderr.String())
 	}
 	answers := strings.Split(string(out), mark)
 	if len(answers) != len(blocks)+1 {
-		t.Fatalf("%d answers for %d blocks", len(answers)-1, len(blocks))
+		t.Fatalf("%s: %d answers for %d blocks", name, len(answers)-1, len(blocks))
 	}
 	for i, b := range blocks {
 		if b.want == "" {
@@ -86,14 +92,14 @@ func TestGuide(t *testing.T) {
 		}
 		var got, want any
 		if err := json.Unmarshal([]byte(b.want), &want); err != nil {
-			t.Fatalf("README.md:%d: the answer that is shown is no JSON: %v", b.line, err)
+			t.Fatalf("%s:%d: the answer that is shown is no JSON: %v", name, b.line, err)
 		}
 		if err := json.Unmarshal([]byte(answers[i]), &got); err != nil {
-			t.Errorf("README.md:%d: the answer is no JSON: %v: %s", b.line, err, answers[i])
+			t.Errorf("%s:%d: the answer is no JSON: %v: %s", name, b.line, err, answers[i])
 			continue
 		}
 		if diff := missing("", want, got); diff != "" {
-			t.Errorf("README.md:%d: %s\nin %s", b.line, diff, answers[i])
+			t.Errorf("%s:%d: %s\nin %s", name, b.line, diff, answers[i])
 		}
 	}
 }

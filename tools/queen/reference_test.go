@@ -107,7 +107,8 @@ func cliPage() string {
 	for _, c := range []struct {
 		code int
 		what string
-	}{{cli.Done, "done"}, {cli.Usage, "the command or its input is wrong, or refused as wrong"}, {cli.Server, "the node failed or can not be reached; nothing was done"},
+	}{{cli.Done, "done"}, {cli.Usage, "the command or its input is wrong, or refused as wrong"},
+		{cli.Server, "the node failed or can not be reached; nothing was done"},
 		{cli.Auth, "the caller is not known or not allowed"}, {cli.Nothing, "there was nothing to do"}, {cli.Findings, "a check found something"},
 		{cli.Partly, "some or all items failed; the report says which"}, {cli.OutcomeUnknown, "it may have been carried out: send it again with the same ids"},
 		{cli.Fatal, "a node could not go on"}, {cli.Interrupted, "a signal ended it"}} {

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"queen/tools/docs"
+)
+
+// executed are the pages whose blocks of shell are run.
+var executed = []string{"quickstart", "agent-session"}
+
+// TestPagesRun runs the blocks of shell of pages as a reader would, each page against a node of its own, and compares the
+// answers that are shown. No other page has such blocks: what is only shown is marked as console.
+func TestPagesRun(t *testing.T) {
+	for _, p := range docs.Pages() {
+		blocks := shown(t, &p)
+		if !contains(executed, p.Name) {
+			if len(blocks) > 0 {
+				t.Errorf("%s has blocks of shell that nothing runs", p.Name)
+			}
+			continue
+		}
+		t.Run(p.Name, func(t *testing.T) {
+			ready := filepath.Join(t.TempDir(), "ready.json")
+			n := runNode(t, t.TempDir(), nil, "--frontends", "http,mcp", "--mcp", "127.0.0.1:0", "--ready-file", ready)
+			runGuide(t, p.Name, blocks, []string{"QUEEN_URL=" + n.url, "QUEEN_MCP_URL=http://" + mcpAddr(t, ready) + "/mcp"})
+		})
+	}
+}
+
+func contains(all []string, one string) bool {
+	for _, s := range all {
+		if s == one {
+			return true
+		}
+	}
+	return false
+}
+
+// shown are the blocks of shell of a page with the answers shown behind them.
+func shown(t *testing.T, p *docs.Page) (out []guideBlock) {
+	for _, b := range p.Blocks() {
+		switch b.Lang {
+		case "sh":
+			out = append(out, guideBlock{line: b.Line, script: b.Text})
+		case "json":
+			if len(out) == 0 || out[len(out)-1].want != "" {
+				t.Fatalf("%s:%d: an answer without a command", p.Name, b.Line)
+			}
+			out[len(out)-1].want = b.Text
+		}
+	}
+	return out
+}
+
+// TestSnippetsAreRun: every snippet that a teaching tool shows is a block of a page that TestPagesRun runs.
+func TestSnippetsAreRun(t *testing.T) {
+	if len(docs.Snippets()) < 8 {
+		t.Fatalf("%d snippets", len(docs.Snippets()))
+	}
+	for _, s := range docs.Snippets() {
+		if !contains(executed, s.Page) || s.Language == "" {
+			t.Errorf("%s of %s in %q is not run", s.Task, s.Page, s.Language)
+		}
+	}
+}
+
+// TestLinksOfPages: every link leads to a page that exists, and every page is reached from the first.
+func TestLinksOfPages(t *testing.T) {
+	site, err := docs.NewSite("test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	linked := map[string]bool{"index": true}
+	for _, p := range docs.Pages() {
+		if p.Title == "" || p.Summary == "" {
+			t.Errorf("%s has no title or no summary", p.Name)
+		}
+		for _, part := range strings.Split(p.Text, "](")[1:] {
+			target, _, _ := strings.Cut(part, ")")
+			if strings.Contains(target, "://") {
+				t.Errorf("%s links to %s: pages work without a network", p.Name, target)
+				continue
+			}
+			target, _, _ = strings.Cut(target, "#")
+			if strings.HasPrefix(p.Name, "reference/") && !strings.HasPrefix(target, "../") {
+				target = "reference/" + target
+			}
+			target = strings.TrimSuffix(strings.TrimPrefix(target, "../"), ".md")
+			if _, ok := docs.Find(target); !ok {
+				t.Errorf("%s links to %s, which is not there", p.Name, target)
+			}
+			linked[target] = true
+		}
+	}
+	for _, p := range docs.Pages() {
+		if !linked[p.Name] {
+			t.Errorf("no page links to %s", p.Name)
+		}
+		html, ok := site.File(p.Name)
+		if !ok || !strings.Contains(string(html.Body), "<h1") {
+			t.Errorf("%s is not rendered", p.Name)
+		}
+	}
+	if a, ok := site.File("llms.txt"); !ok || !strings.Contains(string(a.Body), "/docs/quickstart.md") {
+		t.Error("llms.txt does not list the pages")
+	}
+}
