@@ -36,7 +36,7 @@ func rootCommand(s cli.Streams) *cobra.Command {
 	root.SetOut(s.Out)
 	root.SetErr(s.Err)
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(serveCommand(s), devCommand(s), versionCommand(s), configCommand(s), authCommand(s), mcpCommand(s))
+	root.AddCommand(serveCommand(s), devCommand(s), clusterCommand(s), versionCommand(s), configCommand(s), authCommand(s), mcpCommand(s))
 	root.AddCommand(client.Commands(s)...)
 	return root
 }
