@@ -232,7 +232,7 @@ func (n *Node) partitionInfo(part *partView) PartitionInfo {
 	n.state.RLock()
 	defer n.state.RUnlock()
 	info.DeadLetters = uint64(len(n.state.m.DeadLettersAt(part.id, 0, ^format.Offset(0), maxCountedDead)))
-	slowest, any := part.next, false
+	slowest, any := part.tail(), false
 	for _, g := range n.state.m.Groups(part.Queue) {
 		cur, ok := n.state.m.CursorOf(part.id, g.ID)
 		if !ok || !cur.Known {
@@ -247,7 +247,7 @@ func (n *Node) partitionInfo(part *partView) PartitionInfo {
 	if !any {
 		slowest = info.Start
 	}
-	info.Pending = uint64(part.next - min(max(slowest, info.Start), part.next))
+	info.Pending = uint64(part.tail() - min(max(slowest, info.Start), part.tail()))
 	return info
 }
 

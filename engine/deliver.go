@@ -123,14 +123,18 @@ func (d *rendering) claim(cl *format.Claim, part *claimedSpan) error {
 	first := len(d.messages)
 	lease := !d.answer.result.Lease.IsZero()
 	ids := deliveredClaim{partition: cl.Partition, group: d.call.group, ids: d.hashes[len(d.hashes):]}
-	next, err := d.reader.read(s, d.left, first > 0, func(rec *Record) bool {
+	take := func(rec *Record) bool {
 		d.left -= int64(len(rec.Payload))
 		d.messages = append(d.messages, Delivered{Record: *rec, Claim: at})
 		if lease {
 			ids.add(rec)
 		}
 		return true
-	})
+	}
+	next, err := d.reader.read(s, d.left, first > 0, take)
+	if err == nil && len(d.messages) == first && cl.Conflated > 0 {
+		err = d.reader.lastBefore(&s, cl.First, take)
+	}
 	if err != nil {
 		d.messages = d.messages[:first]
 		return err
@@ -187,7 +191,11 @@ func (d *rendering) skip(cl *format.Claim) error {
 	if err != nil {
 		return err
 	}
-	d.commands().AddSkip(&format.Skip{Lease: lease, Partition: cl.Partition, Upto: max(start, cl.End)})
+	upto, err := n.pastAborted(&part, max(start, cl.End))
+	if err != nil {
+		return err
+	}
+	d.commands().AddSkip(&format.Skip{Lease: lease, Partition: cl.Partition, Upto: upto})
 	return nil
 }
 

@@ -238,13 +238,13 @@ func (in inspector) Depth(_ context.Context, who Caller, queue, group string) (D
 func (d *Depth) add(s *sweptPartition, groups bool, listed int) {
 	start := s.part.start
 	if s.part.Empty {
-		start = s.part.next
+		start = s.part.tail()
 	}
 	from := start
 	if groups {
-		from = min(max(s.slowest, start), s.part.next)
+		from = min(max(s.slowest, start), s.part.tail())
 	}
-	pending := uint64(s.part.next - from)
+	pending := uint64(s.part.tail() - from)
 	if pending == 0 {
 		return
 	}
@@ -302,16 +302,16 @@ func lagRows(s *sweptPartition, groups []machine.Group, nowT format.Mono, nowW f
 	var rows []LagRow
 	start := s.part.start
 	if s.part.Empty {
-		start = s.part.next
+		start = s.part.tail()
 	}
 	for g := range groups {
 		c := &s.cursors[g]
 		next := max(c.Next, start)
-		if !c.Known || next >= s.part.next {
+		if !c.Known || next >= s.part.tail() {
 			continue
 		}
 		row := LagRow{Queue: s.part.queueName, Partition: s.part.name, PartitionID: s.part.id, Group: groups[g].Name,
-			Worker: c.Lease.Worker, Lag: uint64(s.part.next - next), Retries: c.Retries, Attempts: c.Attempts}
+			Worker: c.Lease.Worker, Lag: uint64(s.part.tail() - next), Retries: c.Retries, Attempts: c.Attempts}
 		if !c.Lease.ID.IsZero() {
 			row.LeasedAt, row.LeaseExpires = format.MillisOf(c.Lease.ID), nowW+format.Wall(c.Lease.Expiry-nowT)
 			if c.Lease.End > c.Next {

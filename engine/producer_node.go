@@ -227,7 +227,8 @@ func (r recordsDoor) Transaction(_ context.Context, c Caller, id string) (TxnInf
 }
 
 func txnInfo(t *machine.Transaction) TxnInfo {
-	v := TxnInfo{ProducerRef: ProducerRef{TransactionalID: t.Name, ID: int64(t.Producer), Epoch: t.Epoch}, Timeout: time.Duration(t.Timeout) * time.Microsecond, Started: t.Started}
+	v := TxnInfo{ProducerRef: ProducerRef{TransactionalID: t.Name, ID: int64(t.Producer), Epoch: t.Epoch},
+		Timeout: time.Duration(t.Timeout) * time.Microsecond, Started: t.Started}
 	switch t.State {
 	case machine.TransactionOngoing:
 		v.State = TxnOngoing

@@ -18,11 +18,11 @@ import (
 // recordRig is a node that Kafka and native clients share.
 type recordRig struct {
 	*rig
-	sequences map[string]int32 // of a producer on a partition
+	timeout time.Duration // of transactions, a minute at least
 }
 
 func newRecordRig(t *testing.T) *recordRig {
-	r := &recordRig{rig: newRig(t), sequences: map[string]int32{}}
+	r := &recordRig{rig: newRig(t)}
 	r.open()
 	t.Cleanup(func() {
 		if r.node != nil { // else it did not open
@@ -365,7 +365,8 @@ func TestOffsetsByTime(t *testing.T) {
 	require.Nil(t, r.produce("0", timed(t, 2, 4)).Err)
 	require.Nil(t, r.produce("0", timed(t, 6)).Err)
 	require.Nil(t, r.produce("0", timed(t, 8)).Err)
-	for ms, want := range map[int64]string{-5: "0 at 2", 2: "0 at 2", 3: "1 at 4", 5: "2 at 6", 7: "3 at 8", 8: "3 at 8", 9: "none", now: "none", 1 << 62: "none"} {
+	for ms, want := range map[int64]string{-5: "0 at 2", 2: "0 at 2", 3: "1 at 4", 5: "2 at 6", 7: "3 at 8", 8: "3 at 8", 9: "none",
+		now: "none", 1 << 62: "none"} {
 		require.Equal(t, want, ask(ms), "%d", ms)
 	}
 	require.Equal(t, "true 3 at 8", newest())

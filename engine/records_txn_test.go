@@ -34,7 +34,7 @@ func (r *recordRig) producer(name string) *producer {
 func (p *producer) init(id int64, epoch int16) error {
 	var timeout time.Duration
 	if p.name != "" {
-		timeout = time.Minute
+		timeout = max(p.r.timeout, time.Minute)
 	}
 	got, err := p.r.node.Records().InitProducer(context.Background(), someone, engine.ProducerInit{
 		ProducerRef: engine.ProducerRef{TransactionalID: p.name, ID: id, Epoch: epoch}, Timeout: timeout})

@@ -40,8 +40,79 @@ func (f *frameReader) undelivered(body []byte, r *rows.Row) bool {
 	producer := format.ProducerID(h.ProducerID)
 	f.n.state.RLock()
 	defer f.n.state.RUnlock()
-	if f.n.state.m.Undecided(r.Partition, producer, r.Base) {
-		return true
+	return f.n.state.m.Undecided(r.Partition, producer, r.Base) || f.n.state.m.IsAborted(r.Partition, producer, r.Base)
+}
+
+const ofTransactions = rows.Transactional | rows.Control
+
+// lastBefore shows fn the last message that can be delivered of offsets from first on, before those of s, when what s has
+// is an end of a transaction or was aborted: what is gone by age went from the front, this did not.
+func (f *frameReader) lastBefore(s *span, first format.Offset, fn func(*Record) bool) error {
+	row, ok, err := f.n.rows.At(s.pid, s.from, s.newest)
+	if err != nil || !ok || row.Flags&ofTransactions == 0 {
+		return err
 	}
-	return f.n.state.m.IsAborted(r.Partition, producer, r.Base)
+	const step = 256
+	for to := s.from; to > first; {
+		low := max(first, to-min(to, step))
+		page, err := f.n.rows.Range(s.pid, low, to, s.newest)
+		if err != nil {
+			return err
+		}
+		for i := len(page) - 1; i >= 0; i-- {
+			var rec Record
+			found := false
+			if s.gone(page[i].W) {
+				return nil
+			}
+			err := f.walk(&page[i], first, to, func(r *Record) bool {
+				rec, found = *r, true
+				return true
+			})
+			if err != nil {
+				return err
+			}
+			if found {
+				fn(&rec)
+				return nil
+			}
+		}
+		if to = low; len(page) > 0 {
+			to = min(to, page[0].Base)
+		}
+	}
+	return nil
+}
+
+// abortedLook bounds how far one pop looks past what was aborted.
+const abortedLook = 4096
+
+// pastAborted moves an offset past ends of transactions and aborted records, so that a small batch does not creep
+// through a large transaction. It stops at anything else, and at what is not decided.
+func (n *Node) pastAborted(part *partView, from format.Offset) (format.Offset, error) {
+	reader := frameReader{n: n}
+	for looks := 0; from < part.stable && looks < abortedLook; {
+		page, err := n.rows.Range(part.id, from, min(part.stable, from+256), part.newest)
+		if err != nil || len(page) == 0 {
+			return from, err
+		}
+		for i := range page {
+			row := &page[i]
+			if looks++; row.Base > from || row.Flags&ofTransactions == 0 {
+				return from, nil
+			}
+			if row.Flags&rows.Control == 0 {
+				raw, _, err := reader.frame(row)
+				if err != nil {
+					return from, err
+				}
+				_, body, err := n.openStored(raw, row.Partition, new([]byte))
+				if err != nil || body == nil || !reader.undelivered(body, row) {
+					return from, err
+				}
+			}
+			from = max(from, row.End())
+		}
+	}
+	return from, nil
 }

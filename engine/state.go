@@ -22,6 +22,9 @@ type partView struct {
 	timeAhead format.Wall // of the queue
 }
 
+// tail is where readers of messages find the end: what lies above is not decided.
+func (p *partView) tail() format.Offset { return max(p.stable, p.start) }
+
 // span is the partition's offsets [from, to), with what makes messages of it undeliverable.
 func (p *partView) span(from, to format.Offset) span {
 	return span{pid: p.id, from: max(from, p.start), to: to, newest: p.newest, cutoff: p.cutoff, ttl: p.ttl}

@@ -148,7 +148,7 @@ func sweepOne(m *machine.Machine, part partView, groups []machine.Group) sweptPa
 
 // sweepInto is sweepOne with memory for the cursors.
 func sweepInto(cursors []machine.Cursor, m *machine.Machine, part partView, groups []machine.Group) sweptPartition {
-	s := sweptPartition{part: part, slowest: part.next, allKnown: true, cursors: cursors}
+	s := sweptPartition{part: part, slowest: part.tail(), allKnown: true, cursors: cursors}
 	for g := range groups {
 		c, ok := m.CursorOf(part.id, groups[g].ID)
 		s.cursors[g] = c
@@ -167,14 +167,14 @@ func sweepInto(cursors []machine.Cursor, m *machine.Machine, part partView, grou
 func (l *queueLag) count(s *sweptPartition, groups []machine.Group) {
 	start := s.part.start
 	if s.part.Empty {
-		start = s.part.next
+		start = s.part.tail()
 	}
-	l.messages += uint64(s.part.next - start)
+	l.messages += uint64(s.part.tail() - start)
 	if len(groups) == 0 {
-		l.pending += uint64(s.part.next - start)
+		l.pending += uint64(s.part.tail() - start)
 		return
 	}
-	l.pending += uint64(s.part.next - min(max(s.slowest, start), s.part.next))
+	l.pending += uint64(s.part.tail() - min(max(s.slowest, start), s.part.tail()))
 	l.processing += s.leased
 	for g := range groups {
 		c := &s.cursors[g]
@@ -187,10 +187,10 @@ func (l *queueLag) count(s *sweptPartition, groups []machine.Group) {
 			gl.leases++
 		}
 		next := max(c.Next, start)
-		if !c.Known || next >= s.part.next {
+		if !c.Known || next >= s.part.tail() {
 			continue
 		}
-		gl.lag += uint64(s.part.next - next)
+		gl.lag += uint64(s.part.tail() - next)
 		gl.partitions++
 		if gl.oldest == 0 || s.part.lastW < gl.oldest {
 			gl.oldest = s.part.lastW

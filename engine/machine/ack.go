@@ -204,7 +204,8 @@ func (r *ackRun) nack(i int, head format.Offset) {
 		// its deliveries and failures (S-con-6, S-con-9). Given up is the one message that was seen, or the one
 		// beyond it that a transaction names.
 		if head < r.end {
-			head = r.end - 1
+			c := m.cursors.Get(r.ch)
+			head = m.leases.Get(c.lease).seen(c.next, r.end)
 		}
 	} else {
 		m.moveHead(r.ch, head)

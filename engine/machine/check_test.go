@@ -29,6 +29,9 @@ func checkState(m *Machine) error {
 	if err := checkKeys(m); err != nil {
 		return err
 	}
+	if err := checkKafka(m); err != nil {
+		return err
+	}
 	return checkLeases(m)
 }
 

@@ -194,7 +194,10 @@ var codeNames = map[format.Code]string{
 	format.CodeLeaseInvalid: "lease-invalid", format.CodePartial: "partial", format.CodeGone: "gone",
 	format.CodeDuplicate: "duplicate", format.CodeUnresolvable: "unresolvable", format.CodeCommitted: "committed",
 	format.CodeLimit: "limit", format.CodeRolledBack: "rolled-back", format.CodePrecondition: "precondition",
-	format.CodeRepeated: "repeated", format.CodeMismatch: "mismatch",
+	format.CodeRepeated: "repeated", format.CodeMismatch: "mismatch", format.CodeFull: "full",
+	format.CodeOutOfSequence: "out-of-sequence", format.CodeDuplicateSequence: "duplicate-sequence",
+	format.CodeProducerEpoch: "producer-epoch", format.CodeProducerFenced: "producer-fenced",
+	format.CodeProducerMapping: "producer-mapping", format.CodeTxnState: "txn-state",
 }
 
 // render prints the verdicts of an entry, one line per command.
@@ -229,6 +232,15 @@ func (r *rig) render(out *format.Results) string {
 				out.Configs[it.At].Created, o.LeaseTime, o.RetryLimit, o.RetryDelayMs, o.DelayedProcessing, o.WindowBuffer,
 				o.DedupWindowSeconds, o.MaxDeliveries, o.Namespace, o.Task, o.Set)
 		case format.KindGenesis, format.KindTerm, format.KindTick:
+		case format.KindProducer:
+			p := &out.Producers[it.At]
+			fmt.Fprintf(&b, " producer=%d epoch=%d", p.ID>>6, p.Epoch)
+		case format.KindEndTxn:
+			e := &out.Ends[it.At]
+			fmt.Fprintf(&b, " producer=%d epoch=%d", e.ID>>6, e.Epoch)
+			for _, c := range out.ControlsOf(e) {
+				fmt.Fprintf(&b, " %s@%d", pidName(c.Partition), c.Offset)
+			}
 		default:
 			n := &out.Counts[it.At]
 			fmt.Fprintf(&b, " rows=%d existed=%v", n.Rows, n.Existed)
@@ -307,5 +319,6 @@ func sumResults(out *format.Results) []byte {
 	b := binary.LittleEndian.AppendUint32(nil, uint32(out.Refused))
 	b = fmt.Appendf(b, "%v|%v|%v|%v", out.Items, out.Appends, out.Pops, out.Acks)
 	b = fmt.Appendf(b, "|%v|%v|%v", out.Extends, out.Counts, out.Configs)
-	return fmt.Appendf(b, "|%v|%v|%v|%v|%v", out.KVs, out.Locks, out.Timers, out.Txns, out.Onces)
+	b = fmt.Appendf(b, "|%v|%v|%v|%v|%v", out.KVs, out.Locks, out.Timers, out.Txns, out.Onces)
+	return fmt.Appendf(b, "|%v|%v|%v", out.Producers, out.Ends, out.Controls)
 }

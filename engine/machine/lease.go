@@ -9,6 +9,15 @@ import (
 // live says that the lease is in force: neither ended nor out of time, fired or not.
 func (l *leaseRec) live(t format.Mono) bool { return l.flags&leaseLive != 0 && t < l.expiry }
 
+// seen is the one message of a conflating claim of [next, end) that was handed out: the last, unless what stood behind
+// it can not be delivered.
+func (l *leaseRec) seen(next, end format.Offset) format.Offset {
+	if l.delivered > next && l.delivered <= end {
+		return l.delivered - 1
+	}
+	return end - 1
+}
+
 // grant puts a cursor under the Pop's lease and returns the attempt number of this delivery.
 func (r *popRun) grant(g *group, ch handle, next, end format.Offset, stamp uint64) uint32 {
 	m := r.m

@@ -237,7 +237,8 @@ func (r *popRun) try(g *group, ph handle, a attempt) {
 		start, how := r.retainedFrom(q, p)
 		head := next
 		if g.conflate {
-			head = m.leases.Get(m.cursors.Get(ch).lease).end - 1 // what was handed out last time
+			l := m.leases.Get(m.cursors.Get(ch).lease)
+			head = l.seen(next, l.end) // what was handed out last time
 		}
 		switch {
 		case how == byNobody:

@@ -289,9 +289,17 @@ func (r *ref) exhausted(q *refQueue, c *refCur, next int) bool {
 // head is the message that an exhausted cursor gives up: the one it was handed last.
 func (r *ref) head(g *refGroup, c *refCur, next int) int {
 	if g.last && c.end > next {
-		return c.end - 1
+		return c.seen(next, c.end)
 	}
 	return next
+}
+
+// seen is the message of a conflating claim that was handed out, as far as a TrimLease told.
+func (c *refCur) seen(next, end int) int {
+	if c.delivered > next && c.delivered <= end {
+		return c.delivered - 1
+	}
+	return end - 1
 }
 
 // pop checks the claims of a Pop and takes them over.
@@ -541,7 +549,9 @@ func (r *ref) nack(q *refQueue, g *refGroup, p *refPart, c *refCur, a *format.Ac
 	take := 0
 	st := status[head]
 	if g.last {
-		head = max(head, end-1)
+		if head < end {
+			head = c.seen(c.next, end)
+		}
 		status = map[int]format.AckStatus{head: st}
 	}
 	switch {
