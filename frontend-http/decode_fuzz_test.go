@@ -299,7 +299,10 @@ func mutate(r *rand.Rand, seed string) []byte {
 
 // TestDecodersAgainstTheReference runs mutated bodies through both; many of them must be valid, or it shows little.
 func TestDecodersAgainstTheReference(t *testing.T) {
-	const rounds = 40_000
+	rounds := 30_000
+	if testing.Short() {
+		rounds = 4000
+	}
 	r := rand.New(rand.NewPCG(1, 2))
 	p, a := newPushBody(), new(ackBody)
 	pushes, acks := 0, 0

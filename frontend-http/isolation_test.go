@@ -187,6 +187,9 @@ func TestTenantsShareNothing(t *testing.T) {
 	}}
 	for name, open := range engines {
 		for seed := range uint64(2) {
+			if testing.Short() && seed > 0 {
+				break
+			}
 			t.Run(fmt.Sprint(name, seed), func(t *testing.T) {
 				c := clock.NewFake(time.Date(2026, 11, 29, 10, 0, 0, 0, time.UTC).UnixMicro())
 				n := startWith(t, Options{Engine: open(t, c), Clock: c, Auth: g, Tenancy: true, ManyTenants: true, SkipPaths: []string{"/metrics", "/metrics/prometheus"}})

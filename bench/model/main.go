@@ -25,13 +25,14 @@ func main() {
 	seed := flag.Uint64("seed", 1, "seed; the same one plays the same operations")
 	workers := flag.Int("workers", runtime.NumCPU(), "lists played at once")
 	keyedEvery := flag.Int("keyed", 1, "every how many lists the node has a keyed store on disk; 0 never")
+	txns := flag.Bool("txns", true, "transactions, locks and timers between the other operations")
 	shrink := flag.Int("shrink", 300, "lists tried to shorten one that shows a difference")
 	least := flag.Int("least", 1000, "name verdicts that occurred less often")
 	flag.Parse()
 	start := time.Now()
 	stop := invariants.CountHits()
 	defer stop()
-	cov, failure := play(*ops, *crashes, *list, *workers, *keyedEvery, *shrink, *seed)
+	cov, failure := play(*ops, *crashes, *list, *workers, *keyedEvery, *shrink, *txns, *seed)
 	print(cov, *seed, *least, time.Since(start))
 	if failure != nil {
 		fmt.Printf("DIFFERENCE: %v\n", failure)
@@ -41,7 +42,7 @@ func main() {
 }
 
 // play splits the run among workers, each with seeds of its own, and adds up what they saw.
-func play(ops, crashes, list, workers, keyedEvery, shrink int, seed uint64) (*enginetest.Coverage, *enginetest.Failure) {
+func play(ops, crashes, list, workers, keyedEvery, shrink int, txns bool, seed uint64) (*enginetest.Coverage, *enginetest.Failure) {
 	const seedsApart = 1 << 32
 	sum := &enginetest.Coverage{Verdicts: map[string]int{}}
 	var mu sync.Mutex
@@ -53,7 +54,7 @@ func play(ops, crashes, list, workers, keyedEvery, shrink int, seed uint64) (*en
 			from := seed + uint64(i)*seedsApart
 			cov, f := enginetest.Random(enginetest.RandomOptions{
 				Open: opener(from, keyedEvery), Seed: from, List: list, Ops: share(ops, i, workers), Crashes: share(crashes, i, workers),
-				Progress: progress, ShrinkRuns: shrink,
+				Progress: progress, ShrinkRuns: shrink, Keyed: txns,
 			})
 			mu.Lock()
 			defer mu.Unlock()

@@ -173,7 +173,7 @@ func (s *state) seal(qs []*queue, r *engine.PopRequest) {
 				continue
 			}
 			if c.touched {
-				c.next, c.retries, c.attempts = p.start, 0, 0
+				c.next = p.start // the budget stays (S-dlq-7)
 			}
 		}
 	}

@@ -108,25 +108,32 @@ func (p *player) judgeAcks(ops []engine.Op, got []engine.Result) (string, error)
 	want := p.s.do(p.caller, ops)
 	var text []string
 	for i := range ops {
-		a := ops[i].(*engine.Ack)
-		g, w := &got[i], &want[i]
-		if g.Ack.Conflated > w.Ack.Conflated && p.s.lostSome(p.caller.Tenant, a.Partition) {
-			w.Ack.Conflated = g.Ack.Conflated // what is gone may count as passed over
+		verdict, err := p.judgeAck(ops[i].(*engine.Ack), &got[i], &want[i], slices.Contains(p.s.repeats, i))
+		if err != nil {
+			return "", fmt.Errorf("ack %d %w", i, err)
 		}
-		same := code(g.Err) == code(w.Err) && (g.Err != nil || g.Ack == w.Ack)
-		if !same && !p.s.excused(p.caller.Tenant, a, g, w, slices.Contains(p.s.repeats, i)) {
-			return "", fmt.Errorf("ack %d (%s of %q at %v, lease %q): got %s, want %s", i, statusName(a.Status),
-				a.TransactionID, a.Partition, a.Lease, describeAck(g), describeAck(w))
-		}
-		for _, v := range ackVerdicts(a, g) {
-			p.cov.count("ack " + v)
-		}
-		text = append(text, describeAck(g))
+		text = append(text, verdict)
 	}
 	if len(p.s.repeats) > 0 {
 		p.cov.count("ack repeated")
 	}
 	return strings.Join(text, ", "), nil
+}
+
+// judgeAck holds the answer to one ack against the rules' and counts it; repeat says that it was one before.
+func (p *player) judgeAck(a *engine.Ack, g, w *engine.Result, repeat bool) (string, error) {
+	if g.Ack.Conflated > w.Ack.Conflated && p.s.lostSome(p.caller.Tenant, a.Partition) {
+		w.Ack.Conflated = g.Ack.Conflated // what is gone may count as passed over
+	}
+	same := code(g.Err) == code(w.Err) && (g.Err != nil || g.Ack == w.Ack)
+	if !same && !p.s.excused(p.caller.Tenant, a, g, w, repeat) {
+		return "", fmt.Errorf("(%s of %q at %v, lease %q): got %s, want %s", statusName(a.Status), a.TransactionID, a.Partition,
+			a.Lease, describeAck(g), describeAck(w))
+	}
+	for _, v := range ackVerdicts(a, g) {
+		p.cov.count("ack " + v)
+	}
+	return describeAck(g), nil
 }
 
 // lostSome says that something of a partition is gone by age or by trimming.

@@ -199,7 +199,7 @@ func (p *player) adoptSealed(emptied []candidate) error {
 		at := slices.IndexFunc(rows, func(r engine.GroupPartition) bool { return r.Partition.Name == c.p.name })
 		if at >= 0 && rows[at].Consumed >= uint64(c.p.start) {
 			cur := c.g.touch(c.p)
-			cur.next, cur.attempts, cur.retries = max(cur.next, c.p.start), 0, 0
+			cur.next = max(cur.next, c.p.start) // the budget stays (S-dlq-7)
 		}
 	}
 	return nil

@@ -32,8 +32,18 @@ func (g *generator) keyed(o Op) Op {
 func (g *generator) withKeyed(ops []Op) []Op {
 	var out []Op
 	for _, o := range ops {
-		if out = append(out, o); g.chance(30) {
-			out = append(out, g.keyed(Op{Queue: g.r.IntN(g.queues), Part: g.r.IntN(g.parts)}))
+		out = append(out, o)
+		switch n := g.r.IntN(100); {
+		case n < 30:
+			op := g.keyed(Op{Queue: g.r.IntN(g.queues), Part: g.r.IntN(g.parts)})
+			g.riders(&op)
+			out = append(out, op)
+		case n < 38:
+			out = append(out, g.lock())
+		case n < 44:
+			out = append(out, g.timer())
+		case n < 48:
+			out = append(out, g.pop(Op{Queue: timerQueue, Part: g.r.IntN(2), Group: g.r.IntN(g.groups)}))
 		}
 	}
 	return out
@@ -41,6 +51,7 @@ func (g *generator) withKeyed(ops []Op) []Op {
 
 // txnOps makes the batch that an Op stands for, from what the model knows of the keys.
 func (p *player) txnOps(o Op) (ops []engine.Op) {
+	ops = p.riderOps(o)
 	if o.M > 0 {
 		add := &engine.Append{Queue: o.queue(), Partition: o.part()}
 		for i := range o.M {
@@ -80,60 +91,37 @@ func (p *player) txnOps(o Op) (ops []engine.Op) {
 	return ops
 }
 
-// txn carries an atomic batch out and holds every answer against the model.
-func (p *player) txn(o Op) (string, error) {
-	ops := p.txnOps(o)
-	ctx, cancel := p.call()
-	defer cancel()
-	p.arm()
-	b := engine.Batch{Ops: ops, Atomic: true}
-	got, err := p.e.Do(ctx, p.caller, b)
-	if err != nil && p.hit && code(err) != engine.CodeDuplicate && code(err) != engine.CodeKVPrecondition {
-		_, after, _ := p.s.clone().commit(p.caller, b)
-		after.changed = nil
-		after.keyed.pend(p.s.keyed.version)
-		return "died", p.settleCrash(after)
+// judgePart compares the answer to one op of a call; the verdict is what it counts as, if anything.
+func (p *player) judgePart(op engine.Op, got, want *engine.Result) (verdict string, err error) {
+	if a, ok := op.(*engine.Ack); ok {
+		_, err := p.judgeAck(a, got, want, false) // it counts
+		return "", err
 	}
-	want, after, refused := p.s.commit(p.caller, b)
-	if code(err) != code(refused) {
-		return "", fmt.Errorf("txn: got %v, want %v", err, refused)
+	if got.Err != nil || want.Err != nil {
+		return "", fmt.Errorf("got %v, want %v", got.Err, want.Err)
 	}
-	if refused != nil {
-		if e := err.(*engine.Error); e.Failed == nil && refused.Failed != nil || e.Failed != nil && e.Failed.Op != refused.Failed.Op {
-			return "", fmt.Errorf("txn: %v names op %+v, want %+v", err, e.Failed, refused.Failed)
-		}
-		p.cov.count("txn " + string(code(err)))
-		return string(code(err)), nil
-	}
-	p.s = after
-	for i := range ops {
-		if err := p.judgePart(ops[i], &got[i], &want[i]); err != nil {
-			return "", fmt.Errorf("part %d of a txn: %w", i, err)
-		}
-	}
-	p.cov.count("txn committed")
-	return "committed", nil
-}
-
-func (p *player) judgePart(op engine.Op, got, want *engine.Result) error {
-	if got.Err != nil {
-		return got.Err
-	}
-	if a, ok := op.(*engine.Append); ok {
+	switch op := op.(type) {
+	case *engine.Append:
 		for k := range want.Messages {
-			if err := p.judgeMessage(a.Queue, a.Partition, &got.Messages[k], &want.Messages[k]); err != nil {
-				return err
+			if err := p.judgeMessage(op.Queue, op.Partition, &got.Messages[k], &want.Messages[k]); err != nil {
+				return "", err
 			}
 		}
-		return nil
+		return "", nil
+	case *engine.Lock:
+		return p.judgeLock(op, &got.Lock, &want.Lock)
+	case *engine.Timer:
+		return p.judgeTimer(op, &got.Timer, &want.Timer)
+	case *engine.CommitOffset:
+		return "txn position", nil
 	}
 	kv := op.(*engine.KV)
 	g, w := &got.KV, &want.KV
 	if g.Applied != w.Applied || g.Reason != w.Reason || g.Found != w.Found || !bytes.Equal(g.Row.Value, w.Row.Value) ||
 		g.Row.Expires != w.Row.Expires || g.Row.Updated != w.Row.Updated {
-		return fmt.Errorf("%q: got %+v, want %+v", kv.Key, g, w)
+		return "", fmt.Errorf("%q: got %+v, want %+v", kv.Key, g, w)
 	}
-	return p.adoptVersion(kvKey{p.caller.Tenant, kv.Namespace, kv.Key}, g.Row.Version, g.Applied && kv.Kind != engine.KVCheck)
+	return "", p.adoptVersion(kvKey{p.caller.Tenant, kv.Namespace, kv.Key}, g.Row.Version, g.Applied && kv.Kind != engine.KVCheck)
 }
 
 // adoptVersion takes the engine's version of a row into the model: a new one is above all that were given before.
@@ -148,8 +136,8 @@ func (p *player) adoptVersion(k kvKey, version uint64, written bool) error {
 			return fmt.Errorf("%q has version %d, want %d", k.key, version, known)
 		}
 		return nil
-	case written && version <= p.told:
-		return fmt.Errorf("%q gets version %d after %d", k.key, version, p.told)
+	case written && version <= p.floor:
+		return fmt.Errorf("%q gets version %d after %d", k.key, version, p.floor)
 	}
 	adopted := *row
 	adopted.version, adopted.pending = version, false
@@ -158,7 +146,8 @@ func (p *player) adoptVersion(k kvKey, version uint64, written bool) error {
 	return nil
 }
 
-// pend marks rows written after a version as having one that the engine has not told yet.
+// pend marks rows written after a version as having one that the engine has not told yet. Timers lost their ids to the
+// call that died if they are not known.
 func (k *keyedState) pend(after uint64) {
 	for key, row := range k.kv {
 		if row.version > after {
@@ -194,5 +183,5 @@ func (p *player) auditKeys() error {
 	if strings.Count(keysOf(want), " ") > 0 {
 		p.cov.count("keys audited")
 	}
-	return nil
+	return p.auditTimers()
 }

@@ -21,6 +21,7 @@ type keyedState struct {
 	once    map[onceKey]*onceRow
 	changes []kvEvent // what watchers are told, oldest first
 	dropped uint64    // version of the newest change that is no longer in changes
+	fired   []fired   // by timers of which the engine has not told yet when that was
 }
 
 type kvKey struct {
@@ -51,6 +52,7 @@ const eventsKept = 4096
 func (k *keyedState) clone() keyedState {
 	c := *k
 	c.kv, c.timers, c.once, c.changes = maps.Clone(k.kv), maps.Clone(k.timers), maps.Clone(k.once), slices.Clone(k.changes)
+	c.fired = slices.Clone(k.fired)
 	return c
 }
 

@@ -29,6 +29,7 @@ type player struct {
 	ids       map[format.UUID]bool
 	pushed    int    // numbers payloads
 	told      uint64 // the highest version of a row that the engine told
+	floor     uint64 // the next one to be written is above this: ops of one call that stand alone have no order
 	armed     int    // the next operation dies at this write; 0 is none
 	hit       bool   // the storage was told so
 	died      bool   // a call of this operation died
@@ -86,7 +87,10 @@ func (p *player) step(op Op) (answer string, err error) {
 		opConfigure: p.configure, opDelQueue: p.deleteQueue, opDelGroup: p.deleteGroup, opSubscribe: p.subscribe,
 		opRedrive: p.redrive, opPurge: p.purge, opRead: p.read, opOffsets: p.offsets, opList: p.list,
 		opMessage: p.inspect, opWrong: p.wrong,
-		opAdvance: p.advance, opEdge: p.edge, opJump: p.jump, opReopen: p.reopen, opCrash: p.crash, opTxn: p.txn,
+		opAdvance: p.advance, opEdge: p.edge, opJump: p.jump, opReopen: p.reopen, opCrash: p.crash,
+		opTxn:   func(o Op) (string, error) { return p.keyedCall("txn", engine.Batch{Ops: p.txnOps(o), Atomic: true}) },
+		opLock:  func(o Op) (string, error) { return p.keyedCall("lock", engine.Batch{Ops: p.lockOps(o)}) },
+		opTimer: func(o Op) (string, error) { return p.keyedCall("timer", engine.Batch{Ops: p.timerOps(o)}) },
 	}[op.Kind]
 	if do == nil {
 		return "", fmt.Errorf("unknown operation %q", op.Kind)

@@ -121,6 +121,9 @@ func (p *player) settle() error {
 	if p.target.Settle != nil {
 		p.target.Settle(p.e)
 	}
+	if err := p.adoptFired(); err != nil {
+		return err
+	}
 	return p.syncStarts()
 }
 
@@ -219,7 +222,7 @@ func (p *player) restart(crash bool) error {
 	if p.target.Settle != nil {
 		p.target.Settle(p.e)
 	}
-	return nil
+	return p.adoptFired()
 }
 
 // consistent holds everything the engine shows against the model.
@@ -232,7 +235,7 @@ func (p *player) consistent() error {
 
 // visible operations change what an audit sees if they change anything: of them it can be told after
 // a crash whether they were carried out. Others are followed by the crash, not hit by it.
-var visible = []string{opPush, opAck, opRelease, opRedrive, opConfigure, opDelQueue, opPurge, opTxn}
+var visible = []string{opPush, opAck, opRelease, opRedrive, opConfigure, opDelQueue, opPurge, opTxn, opLock, opTimer}
 
 // arm makes the call to come die in the middle, when a crash operation asked for it.
 func (p *player) arm() {

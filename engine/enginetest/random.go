@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -43,7 +44,7 @@ type RandomOptions struct {
 	// NoJumps leaves the wall clock and monotonic time in step. NoOptions names queue options the lists
 	// do not set, for engines that have not built them.
 	NoJumps bool
-	// Keyed adds transactions over pushes and keys to the lists.
+	// Keyed adds transactions over pushes, keys, acks, positions and timers to the lists, and locks and timers alone.
 	Keyed     bool
 	NoOptions []string
 	// LooseOrder leaves out the check that the longest claimable partition is served first (S-pop-10);
@@ -135,7 +136,7 @@ func play(o *RandomOptions, seed uint64, ops []Op, cov *Coverage) *Failure {
 	p := newPlayer(o, cov)
 	defer p.close()
 	f := &Failure{Seed: seed}
-	if err := p.brief(); err != nil {
+	if err := errors.Join(p.brief(), p.readyForTimers()); err != nil {
 		f.Ops, f.Answers = ops[:1], []string{err.Error()}
 		return f
 	}

@@ -25,6 +25,16 @@ func openModelTarget() Target {
 	}}
 }
 
+// TestModelAgainstItselfKeyed is TestModelAgainstItself with transactions, locks and timers in the lists.
+func TestModelAgainstItselfKeyed(t *testing.T) {
+	cov := RandomTest(t, RandomOptions{Open: openModelTarget, Seed: *randomSeed, Ops: *randomOps / 4, Keyed: true})
+	for _, verdict := range keyedVerdicts {
+		if cov.Verdicts[verdict] == 0 && !testing.Short() {
+			t.Errorf("%q never occurred", verdict)
+		}
+	}
+}
+
 // TestModelAgainstItself: the oracle accepts the model, and the lists reach every verdict.
 func TestModelAgainstItself(t *testing.T) {
 	ops := *randomOps

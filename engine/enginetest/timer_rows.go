@@ -23,6 +23,7 @@ type timerRow struct {
 	op        engine.Timer
 	due       format.Wall
 	id        format.UUID // of the message it will fire, zero for a recurring one
+	known     bool        // id is the engine's
 	subject   string
 	fires     uint64
 	attempts  uint32
@@ -194,6 +195,7 @@ func (s *state) fire(row *timerRow) {
 	}
 	if res.Messages[0].Status == engine.Queued && !row.id.IsZero() {
 		s.rename(row, res.Messages[0].Offset)
+		s.keyed.fired = append(s.keyed.fired, fired{row.at, row.op.Partition, res.Messages[0].Offset, row.due})
 	}
 	s.stats.TimersFired++
 	s.stats.TimerLateMicros.Sum += uint64(s.w - row.due)

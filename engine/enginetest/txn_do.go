@@ -80,6 +80,12 @@ func notAtomic(op engine.Op, b *engine.Batch) *engine.Error {
 // txn carries out all ops or says which one is refused, in the order of S-txn-4.
 func (s *state) txn(c engine.Caller, ops []engine.Op) ([]engine.Result, *engine.Error) {
 	res := make([]engine.Result, len(ops))
+	absent := map[int]bool{} // positions on queues that the call itself may create
+	for i, op := range ops {
+		if op, ok := op.(*engine.CommitOffset); ok {
+			absent[i] = s.queue(c.Tenant, op.Queue) == nil
+		}
+	}
 	if e := s.txnAcks(c, ops, res); e != nil {
 		return nil, e
 	}
@@ -88,6 +94,9 @@ func (s *state) txn(c engine.Caller, ops []engine.Op) ([]engine.Result, *engine.
 	}
 	for i, op := range ops {
 		if op, ok := op.(*engine.CommitOffset); ok {
+			if absent[i] {
+				return nil, failed(i, fail(engine.CodeUnknownQueue, "no such queue"))
+			}
 			if res[i] = s.position(c.Tenant, op); res[i].Err != nil {
 				return nil, failed(i, res[i].Err)
 			}

@@ -250,7 +250,9 @@ var txnRules = []rule{
 
 // positionRule is S-txn-18: what a Kafka group commits.
 func positionRule(r *rig) {
-	r.rolledBack(engine.CodeUnknownQueue, 0, &engine.CommitOffset{Queue: "q", Partition: "p", Group: "g"})
+	absent := &engine.CommitOffset{Queue: "q", Partition: "p", Group: "g"}
+	r.rolledBack(engine.CodeUnknownQueue, 0, absent)
+	r.rolledBack(engine.CodeUnknownQueue, 1, appendOp("q", "p", "a"), absent) // it has to be there before the call
 	r.push("q", "p", "a", "b", "c")
 	set := func(offset format.Offset) *engine.CommitOffset {
 		return &engine.CommitOffset{Queue: "q", Partition: "p", Group: "g", Offset: offset, Start: format.StartAll, Metadata: "m"}
