@@ -2,6 +2,7 @@ package frontendkafka
 
 import (
 	"errors"
+	"runtime"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -10,8 +11,14 @@ import (
 	"queen/engine/batch"
 )
 
+// unpacking is held by those who look into batches.
+var unpacking = make(chan struct{}, runtime.GOMAXPROCS(0))
+
 // checked makes of what a client sent one batch that may be stored. What is wrong with single records goes into part.
 func (c *produceCall) checked(records []byte, rules *topicSettings, part *kmsg.ProduceResponseTopicPartition) ([]byte, error) {
+	// A batch of a megabyte may hold 64: no more of them are unpacked at once than there are processors to do it.
+	unpacking <- struct{}{}
+	defer func() { <-unpacking }()
 	b := records
 	if c.req.Version < produceBatches && (len(b) <= 16 || b[16] < batch.Magic) {
 		var err error
