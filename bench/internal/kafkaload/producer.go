@@ -22,7 +22,7 @@ type producer struct {
 	free chan *batch // what is not in flight
 }
 
-// batch is up to Options.Batch records for one partition; it is used again once all are answered.
+// batch is up to Options.Batch records, for one partition except while filling; it is used again once all are answered.
 type batch struct {
 	p       *producer
 	records []kgo.Record
@@ -87,7 +87,7 @@ func (p *producer) produce() {
 		if b == nil {
 			return
 		}
-		p.send(b, p.rng.IntN(p.own), p.r.o.Batch, time.Now())
+		p.send(b, p.rng.IntN(p.own), 0, p.r.o.Batch, time.Now())
 	}
 }
 
@@ -102,18 +102,18 @@ func (p *producer) paced() {
 		if b == nil || p.over() {
 			return
 		}
-		p.send(b, p.rng.IntN(p.own), o.Batch, due)
+		p.send(b, p.rng.IntN(p.own), 0, o.Batch, due)
 	}
 }
 
 // fill writes one record to each of its partitions.
 func (p *producer) fill() {
-	for own := 0; own < p.own; own++ {
+	for own := 0; own < p.own; own += p.r.o.Batch {
 		b := p.take()
 		if b == nil {
 			return
 		}
-		p.send(b, own, 1, time.Now())
+		p.send(b, own, 1, min(p.r.o.Batch, p.own-own), time.Now())
 	}
 }
 
@@ -128,15 +128,16 @@ func (p *producer) take() *batch {
 	return nil
 }
 
-// send hands n records for a partition to the client, meant to leave at due.
-func (p *producer) send(b *batch, own, n int, due time.Time) {
-	partition := own*p.r.o.Producers + p.i
+// send hands n records to the client, meant to leave at due: all for one partition with step 0, one for each of n partitions
+// with step 1.
+func (p *producer) send(b *batch, own, step, n int, due time.Time) {
 	b.n, b.due, b.values = n, due, b.values[:0]
 	b.open.Store(int32(n))
 	p.r.flying.Add(1)
-	s := stamp{run: p.r.id, partition: uint32(partition), at: due.UnixNano()}
+	s := stamp{run: p.r.id, at: due.UnixNano()}
 	for k := range n {
-		s.number = p.r.next[partition]
+		partition := (own+k*step)*p.r.o.Producers + p.i
+		s.partition, s.number = uint32(partition), p.r.next[partition]
 		p.r.next[partition]++
 		from := len(b.values)
 		b.values = appendValue(b.values, p.r.o.Size, s, p.rng.Uint64())
