@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"queen/engine"
+	"queen/engine/format"
 )
 
 // push writes native messages of a size.
@@ -151,6 +153,35 @@ func TestRefusedAdministration(t *testing.T) {
 	rs := c.ask(up).(*kmsg.UpdateFeaturesResponse).Results
 	require.Zero(t, rs[0].ErrorCode)
 	require.Equal(t, kerr.FeatureUpdateFailed.Code, rs[1].ErrorCode)
+}
+
+// Goal: nodes of a cluster tell each other where they are.
+func TestAnnounce(t *testing.T) {
+	n := start(t, func(o *Options) { o.Clustered, o.NodeID, o.Rack = true, 7, "east" })
+	c := n.dial()
+	_, err := n.engine.SetAdmin(context.Background(), format.SystemTenant, engine.AdminChange{Kind: format.AdminKafkaBroker, Name: "8",
+		Value: []byte(`{"v":1,"listeners":{"PLAINTEXT":"k8.example:9092"}}`)})
+	require.NoError(t, err)
+	resp := c.ask(kmsg.NewPtrDescribeClusterRequest()).(*kmsg.DescribeClusterResponse)
+	require.Len(t, resp.Brokers, 2)
+	require.Equal(t, "k8.example", resp.Brokers[1].Host)
+	require.EqualValues(t, -1, resp.ControllerID) // in truth this node is alone, and nobody leads a cluster
+	var row engine.AdminRow
+	require.Eventually(t, func() bool {
+		var ok bool
+		row, ok = n.engine.AdminRow(format.SystemTenant, format.AdminKafkaBroker, "7")
+		return ok
+	}, patience, time.Millisecond)
+	require.Equal(t, `{"v":1,"rack":"east","listeners":{"PLAINTEXT":"`+n.addr+`"}}`, string(row.Value))
+}
+
+func FuzzBrokerRow(f *testing.F) {
+	f.Add("1", []byte(`{"v":1,"listeners":{"PLAINTEXT":"a:1"}}`))
+	f.Fuzz(func(t *testing.T, name string, b []byte) {
+		if r, err := decodeBroker(name, b); err == nil && r.ID < 1 {
+			t.Error(r.ID)
+		}
+	})
 }
 
 // Goal: a cluster says who is there.

@@ -35,11 +35,18 @@ type cluster struct {
 
 // cluster asks who is there, for clients of a listener.
 func (f *Frontend) cluster(l *Listener) cluster {
-	if f.opts.Brokers == nil {
-		me := f.opts.NodeID
-		return cluster{brokers: []broker{{id: me, host: l.host, port: l.port}}, controller: me, voters: []int32{me}}
+	me := f.opts.NodeID
+	var all []Broker
+	leader := me
+	switch {
+	case f.opts.Brokers != nil:
+		all, leader = f.opts.Brokers()
+	case f.opts.Clustered:
+		all, leader = f.placed.get(f), f.leader()
 	}
-	all, leader := f.opts.Brokers()
+	if !slices.ContainsFunc(all, func(b Broker) bool { return b.ID == me }) {
+		all = append(slices.Clip(all), Broker{ID: me, Rack: f.opts.Rack})
+	}
 	c := cluster{controller: leader}
 	for i := range all {
 		b := broker{id: all[i].ID}
@@ -47,7 +54,7 @@ func (f *Frontend) cluster(l *Listener) cluster {
 		host, port, err := net.SplitHostPort(all[i].Addresses[l.Name])
 		n, bad := strconv.ParseUint(port, 10, 16)
 		switch {
-		case b.id == f.opts.NodeID:
+		case b.id == me:
 			b.host, b.port = l.host, l.port
 		case err != nil || bad != nil:
 			continue
@@ -62,6 +69,15 @@ func (f *Frontend) cluster(l *Listener) cluster {
 	slices.SortFunc(c.brokers, func(a, b broker) int { return cmp.Compare(a.id, b.id) })
 	slices.Sort(c.voters)
 	return c
+}
+
+// leader is the node that leads; -1 while none does.
+func (f *Frontend) leader() int32 {
+	s, err := f.engine.Status(context.Background())
+	if err != nil || s.Leader == 0 {
+		return -1
+	}
+	return int32(s.Leader)
 }
 
 // leaderEpoch is the term that clients are told of every partition.

@@ -58,7 +58,12 @@ type Options struct {
 	// NodeID is this node's number; default 1. ClusterID is what clients are told; default "queen".
 	NodeID    int32
 	ClusterID string
-	// Brokers are the nodes of the cluster and the number of the one that leads; nil is this node alone. It is called
+	// Clustered says that this is a node of a cluster: it tells the others where its listeners are, by replicated rows,
+	// and its clients where those of the others are. Default: it is alone.
+	Clustered bool
+	// Rack is where this node stands, for clients that read from near; default nowhere.
+	Rack string
+	// Brokers, for tests, are the nodes of the cluster and the number of the one that leads; nil is this node alone. It is called
 	// often and must not wait.
 	Brokers func() (all []Broker, leader int32)
 	// Version of the build, for DescribeConfigs; default "dev".
@@ -151,6 +156,7 @@ type Frontend struct {
 	stop, end       context.CancelFunc
 	conns           connSet
 	accepting       sync.WaitGroup
+	placed          brokersCache
 	parked          atomic.Int64
 
 	sessions  fetchSessions
@@ -209,6 +215,9 @@ func (f *Frontend) Attach(e engine.Engine, rows engine.AdminStore) {
 	f.attaching.Do(func() {
 		f.engine, f.rows = e, rows
 		f.startGroups()
+		if f.opts.Clustered {
+			f.timing.Go(f.announce)
+		}
 		close(f.attached)
 	})
 }

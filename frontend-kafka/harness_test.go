@@ -90,6 +90,9 @@ func listen(t testing.TB) net.Listener {
 }
 
 func (n *testNode) stop() {
+	if n.served == nil {
+		return
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if forced := n.f.Shutdown(ctx); forced > 0 {
@@ -98,6 +101,7 @@ func (n *testNode) stop() {
 	if err := <-n.served; err != nil {
 		n.t.Errorf("serve: %v", err)
 	}
+	n.served = nil
 	if n.t.Failed() {
 		n.t.Logf("log:\n%s", n.logged.String())
 	}

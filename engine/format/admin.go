@@ -23,6 +23,8 @@ const (
 	AdminKafkaUser AdminKind = 9
 	// AdminKafkaQuota is a quota of Kafka clients, by its entity.
 	AdminKafkaQuota AdminKind = 10
+	// AdminKafkaBroker is where a node of a cluster is for Kafka clients, by the node's number, under SystemTenant.
+	AdminKafkaBroker AdminKind = 11
 )
 
 // AdminNode is what the cluster remembers of a node's disk, by the node's number, under SystemTenant.

@@ -20,7 +20,7 @@ type Kafka struct {
 	ScramRole string
 	// TLSCert and TLSKey are PEM files, or "" for those of all listeners.
 	TLSCert, TLSKey string
-	ClusterID       string
+	ClusterID, Rack string
 
 	Partitions, MaxPartitions int
 	AutoCreate                bool

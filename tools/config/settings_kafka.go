@@ -28,6 +28,8 @@ var kafkaSettings = []setting{
 		bind: func(c *Config) pflag.Value { return text(&c.Kafka.TLSKey) }},
 	{key: "kafka.cluster.id", def: "queen", usage: "id of the cluster that Kafka clients are told", needs: "frontends",
 		bind: func(c *Config) pflag.Value { return text(&c.Kafka.ClusterID) }},
+	{key: "kafka.rack", usage: "where this node stands, for Kafka clients that read from near", needs: "frontends",
+		bind: func(c *Config) pflag.Value { return text(&c.Kafka.Rack) }},
 	{key: "kafka.default.partitions", def: "16", usage: "width of topics that name none", needs: "frontends",
 		bind: func(c *Config) pflag.Value { return whole(&c.Kafka.Partitions, 1, kafkaWidthMax) }},
 	{key: "kafka.max.partitions", def: "1000000", usage: "width of a topic at most", needs: "frontends",

@@ -39,7 +39,7 @@ func bindKafka(n *node, ticks clock.Clock) (*frontend, error) {
 	var addrs []string
 	k := &c.Kafka
 	o := frontendkafka.Options{
-		Clock: ticks, Logger: n.log, Quotas: n.plans.quotas, Version: version, Dir: c.Data, ClusterID: k.ClusterID,
+		Clock: ticks, Logger: n.log, Quotas: n.plans.quotas, Version: version, Dir: c.Data, ClusterID: k.ClusterID, Rack: k.Rack,
 		Partitions: int32(k.Partitions), MaxPartitions: int32(k.MaxPartitions), NoAutoCreate: !k.AutoCreate,
 		MaxConns: k.MaxConns, Coalesce: k.Coalesce, TxnTimeoutMax: k.TxnTimeoutMax,
 		ScramRoles: auth.RoleNames[k.ScramRole],
@@ -47,6 +47,9 @@ func bindKafka(n *node, ticks clock.Clock) (*frontend, error) {
 	}
 	if n.auth != nil {
 		o.Auth = n.auth
+	}
+	if c.Clustered() {
+		o.Clustered, o.NodeID = true, int32(c.Cluster.Node)
 	}
 	unbind := func() {
 		for _, l := range o.Listeners {
