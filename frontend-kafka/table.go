@@ -59,6 +59,7 @@ func table() []*api {
 		addPartitionsToTxnAPI(),
 		addOffsetsToTxnAPI(),
 		endTxnAPI(),
+		txnOffsetCommitAPI(),
 		describeACLsAPI(),
 		createACLsAPI(),
 		deleteACLsAPI(),
