@@ -185,7 +185,7 @@ func (p *player) keyedCall(kind string, b engine.Batch) (string, error) {
 		return "", fmt.Errorf("%s: got %v, want %v", kind, err, refused)
 	}
 	if refused != nil {
-		if e := err.(*engine.Error); e.Failed == nil && refused.Failed != nil || e.Failed != nil && e.Failed.Op != refused.Failed.Op {
+		if e := err.(*engine.Error); !sameFailed(&b, e.Failed, refused.Failed) {
 			return "", fmt.Errorf("%s: %v names op %+v, want %+v", kind, err, e.Failed, refused.Failed)
 		}
 		p.cov.count(kind + " " + string(code(err)))
@@ -211,6 +211,15 @@ func (p *player) keyedCall(kind string, b engine.Batch) (string, error) {
 		text = append(text, "committed")
 	}
 	return strings.Join(text, ", "), nil
+}
+
+// sameFailed says that two refusals name the same op. Of several acks that are refused any may be named.
+func sameFailed(b *engine.Batch, got, want *engine.FailedOp) bool {
+	if got == nil || want == nil {
+		return got == want
+	}
+	isAck := func(op int) bool { _, ok := b.Ops[op].(*engine.Ack); return ok }
+	return got.Op == want.Op || isAck(want.Op) && got.Op >= 0 && got.Op < len(b.Ops) && isAck(got.Op)
 }
 
 // refusedAtTheDoor says that a message of the call can not be stored at all, which may be found before anything else.
