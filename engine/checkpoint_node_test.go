@@ -39,7 +39,7 @@ func TestRandomWithCheckpoints(t *testing.T) {
 					}
 					return memnode.Open(o)
 				},
-				Seed: *randomSeed, Ops: *randomOps / 2, Crashes: *randomOps / 100,
+				Seed: *randomSeed, Ops: listed(*randomOps / 2), Crashes: listed(*randomOps / 100),
 			})
 		})
 	}

@@ -238,7 +238,11 @@ func (m *mortal) judgeAcks(what string, r *rig) {
 // everything acknowledged is there, and the state is that of an uninterrupted replay.
 func TestCrashEverywhere(t *testing.T) {
 	points, compared := 0, 0
-	for n := int64(1); ; n += *crashStep {
+	step := *crashStep
+	if testing.Short() {
+		step *= 3
+	}
+	for n := int64(1); ; n += step {
 		m := newMortal(t)
 		m.fs.PowerOffAt(n)
 		ended := m.run()
@@ -254,7 +258,7 @@ func TestCrashEverywhere(t *testing.T) {
 			m.node.Kill()
 		}
 	}
-	if points < 10 || compared < points {
+	if points < 5 || compared < points {
 		t.Fatalf("only %d points, %d of %d states compared", points, compared, 2*points)
 	}
 	t.Logf("%d points, %d of %d states compared", points, compared, 2*points)

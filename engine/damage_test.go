@@ -88,7 +88,7 @@ func TestOneFlippedBit(t *testing.T) {
 			continue
 		}
 		for _, pos := range []int64{9, info.Size / 3, info.Size - 3, 4096 + 30, 4096 + 200} {
-			if pos >= info.Size {
+			if pos >= info.Size || testing.Short() && pos > 4096+30 {
 				continue
 			}
 			o := r.on(r.fs.Crash(vfs.KeepAll()))
@@ -280,7 +280,11 @@ func TestReclaim(t *testing.T) {
 func TestErrorAtEveryCall(t *testing.T) {
 	for _, kind := range []vfs.OpKind{vfs.OpWrite, vfs.OpSync, vfs.OpRename, vfs.OpSyncDir, vfs.OpCreate, vfs.OpRemove} {
 		failed := 0
-		for n := int64(1); n < 60; n += 3 {
+		step := int64(3)
+		if testing.Short() {
+			step = 14
+		}
+		for n := int64(1); n < 60; n += step {
 			m := newMortal(t)
 			faulty := errorfs.New(m.fs)
 			inner := m.config

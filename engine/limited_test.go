@@ -158,6 +158,9 @@ func TestLimitedIsTheEngine(t *testing.T) {
 	plans, err := auth.ParsePlans([]byte("plans: {p: {messages_per_second: 1e12, queues: 100000, partitions_per_queue: 100000, parked_pops: 100000}}"), "p")
 	require.NoError(t, err)
 	q := auth.NewQuotas(func() *auth.Plans { return plans }, time.Now)
+	if testing.Short() {
+		t.Skip("the suite runs on the node")
+	}
 	enginetest.Run(t, func(t *testing.T, c *clock.Fake) engine.Engine {
 		return engine.Limit(enginetest.NewModel(enginetest.ModelOptions{Clock: c}), q)
 	}, enginetest.Options{})
