@@ -80,7 +80,11 @@ func TestViewAgainstModel(t *testing.T) {
 	var frozen *Overlay
 	var c, at, older uint64
 	var frozenState model
-	for round := range 40 {
+	rounds := 40
+	if testing.Short() {
+		rounds = 10
+	}
+	for round := range rounds {
 		for range rng.IntN(300) {
 			c++
 			key, value := kv(Family(1+rng.IntN(3)), rng.IntN(viewKeys)), fmt.Appendf(nil, "v%d", c)

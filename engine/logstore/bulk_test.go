@@ -131,6 +131,9 @@ func TestBulk(t *testing.T) {
 		segment int64
 		sizes   []int
 	}{{256 << 10, []int{100, 9000, 4000, 30}}, {16 << 20, []int{3 << 20, 100, 2 << 20}}} {
+		if testing.Short() && c.segment > 1<<20 {
+			continue
+		}
 		mem := vfs.NewMem()
 		o := testOptions(mem)
 		o.SegmentBytes = c.segment

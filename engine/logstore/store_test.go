@@ -137,6 +137,9 @@ func checkHeld(t *testing.T, s *Store, want [][]byte, pos []EntryPos) {
 
 // TestFragmentsStayInOneSegment appends entries of several MiB among small ones.
 func TestFragmentsStayInOneSegment(t *testing.T) {
+	if testing.Short() {
+		t.Skip("entries of megabytes, one after the other")
+	}
 	fs := vfs.NewMem()
 	o := testOptions(fs)
 	o.SegmentBytes, o.TailBytes = 16<<20, -1
