@@ -258,11 +258,18 @@ func (n *Node) logStart(part *partView) (format.Offset, error) {
 	if part.lastW < part.cutoff {
 		return part.next, nil
 	}
-	at, err := n.firstAt(part, part.start, part.cutoff)
-	if err != nil || at.found {
-		return at.offset, err
+	if start, ok := n.starts.get(part); ok {
+		return start, nil
 	}
-	return part.next, nil
+	at, err := n.firstAt(part, part.start, part.cutoff)
+	if err != nil {
+		return 0, err
+	}
+	if !at.found {
+		return part.next, nil
+	}
+	n.starts.put(part, at.offset)
+	return at.offset, nil
 }
 
 // findMessage finds a message of a partition by message id or by a caller's id: message ids by

@@ -31,6 +31,7 @@ type Node struct {
 	identity  identity
 	state     stateLock
 	rows      *rows.Index
+	starts    *startCache
 	fuser     *fuser
 	builder   format.EntryBuilder // owned by who proposes
 	proposal  Proposal            // likewise
@@ -131,7 +132,7 @@ func Open(cfg Config, seq Sequencer) (*Node, error) {
 	n := &Node{
 		cfg: cfg, seq: seq, fuser: newFuser(seq.Log()), park: newParking(),
 		delivered: newDelivered(cfg.DeliveredBytes), writes: newAdmission(cfg.Clock, cfg.WriteBytes),
-		stopping: make(chan struct{}),
+		stopping: make(chan struct{}), starts: new(startCache),
 	}
 	n.house, n.timers, n.redrives = newHouse(n), newTimers(n), newRedrives(n)
 	n.files, n.ids = newFiles(n), newIDs(n)

@@ -118,7 +118,9 @@ func (p *producing) encode(i int) *Error {
 	}
 	p.items = append(p.items, producedItem{i, cmd.Count})
 	p.sub.buf.AddAppend(&cmd, p.frame)
-	p.sub.addQueue(p.caller.Tenant, b.Queue)
+	if !cmd.Batch.Transactional {
+		p.sub.addQueue(p.caller.Tenant, b.Queue) // others are for nobody before their transaction ends
+	}
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"queen/engine/batch"
 	"queen/engine/format"
 	"queen/engine/logstore/rows"
+	"queen/engine/machine"
 )
 
 // fetching is one Fetch under way.
@@ -14,6 +15,7 @@ type fetching struct {
 	reader frameReader
 	left   int // bytes of the call
 	any    bool
+	epochs machine.Epochs
 	part   partView
 	end    format.Offset // of what is returned of the partition
 	aborts bool          // some of that is of transactions
@@ -34,12 +36,12 @@ func (r recordsDoor) Fetch(ctx context.Context, c Caller, at []FetchAt, maxBytes
 	}
 	out := make([]Fetched, len(at))
 	f := fetching{n: r.n, reader: frameReader{n: r.n}, left: maxBytes}
-	epoch := r.n.epochNow()
+	f.epochs = r.n.epochs()
 	for i := range at {
 		if i%64 == 0 && ctx.Err() != nil {
 			return nil, errContext(ctx, OutcomeNone)
 		}
-		out[i].Epoch = epoch
+		out[i].Epoch = f.epochs.Now()
 		f.out = &out[i]
 		f.one(c, &at[i])
 	}
@@ -139,7 +141,7 @@ func (f *fetching) frame(row *rows.Row, s *span) error {
 	if err != nil {
 		return err
 	}
-	out := Frame{Base: row.Base, Epoch: f.n.epochOf(index), CreatedAt: row.W}
+	out := Frame{Base: row.Base, Epoch: f.epochs.Of(index), CreatedAt: row.W}
 	size := int(row.Len)
 	if row.Flags&rows.Kafka != 0 {
 		_, body, err := f.n.openStored(raw, row.Partition, new([]byte))
@@ -166,11 +168,4 @@ func (f *fetching) frame(row *rows.Row, s *span) error {
 	f.any, f.left, f.room = true, f.left-size, f.room-size
 	f.out.Frames = append(f.out.Frames, out)
 	return nil
-}
-
-// epochOf is the epoch in which an entry was written.
-func (n *Node) epochOf(i format.Index) format.Term {
-	n.state.RLock()
-	defer n.state.RUnlock()
-	return n.state.m.EpochOf(i)
 }

@@ -69,10 +69,10 @@ func (o *offsetQuery) answer() error {
 	out := o.out
 	switch o.q.Kind {
 	case RecordLatest:
-		out.Found, out.Offset, out.Epoch = true, o.end, o.n.epochNow()
+		out.Found, out.Offset, out.Epoch = true, o.end, o.n.epochs().Now()
 		return nil
 	case RecordStable:
-		out.Found, out.Offset, out.Epoch = true, o.part.stable, o.n.epochNow()
+		out.Found, out.Offset, out.Epoch = true, o.part.stable, o.n.epochs().Now()
 		return nil
 	}
 	start, err := o.n.logStart(&o.part)
@@ -102,7 +102,7 @@ func (n *Node) epochAt(part *partView, at format.Offset) (format.Term, error) {
 	if err != nil {
 		return 0, err
 	}
-	return n.epochOf(place.Index), nil
+	return n.epochs().Of(place.Index), nil
 }
 
 // firstSince finds the first record with a timestamp at or after the asked one. A record is not ahead of its append by
@@ -234,7 +234,7 @@ func (o *offsetQuery) record(row *rows.Row, from format.Offset, ok func(ts int64
 			return true
 		}
 		found = true
-		out.Found, out.Offset, out.Timestamp, out.Epoch = true, at, ts, o.n.epochOf(index)
+		out.Found, out.Offset, out.Timestamp, out.Epoch = true, at, ts, o.n.epochs().Of(index)
 		return false
 	}
 	if row.Flags&rows.Kafka == 0 {

@@ -33,7 +33,8 @@ type Records interface {
 	// is aborted first and the epoch rises, which fences whoever had it (KIP-360, KIP-890).
 	InitProducer(ctx context.Context, c Caller, p ProducerInit) (ProducerIdentity, error)
 
-	// AddToTxn adds partitions to the producer's open transaction, beginning it if need be (KIP-98).
+	// AddToTxn adds partitions to the producer's open transaction, beginning it if need be, also with none (KIP-98). All
+	// are added or none; partitions are made, their queues are not.
 	AddToTxn(ctx context.Context, c Caller, p ProducerRef, parts []PartitionRef) error
 
 	// EndTxn commits or aborts in one entry: every partition and every position of the transaction, or nothing.
@@ -85,7 +86,8 @@ type RecordBatch struct {
 }
 
 // Produced answers one RecordBatch. Base is its first offset, also for a repeat of one of the last five batches of the
-// producer, of which nothing is written (Duplicate). CreatedAt is the append time.
+// producer, of which nothing is written (Duplicate). CreatedAt is the append time, 0 for a repeat of what is not there any
+// more.
 type Produced struct {
 	Err       *Error
 	Base      format.Offset

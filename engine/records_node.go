@@ -1,6 +1,6 @@
 package engine
 
-import "queen/engine/format"
+import "queen/engine/machine"
 
 // recordsDoor implements Records over the node.
 type recordsDoor struct {
@@ -18,9 +18,9 @@ func errPositions() *Error {
 	return errBad("partitions", "1048576", "too many partitions in one call")
 }
 
-// epochAt is the epoch of the entries that are applied now.
-func (n *Node) epochNow() format.Term {
+// epochs is the table of epochs as it is now.
+func (n *Node) epochs() machine.Epochs {
 	n.state.RLock()
 	defer n.state.RUnlock()
-	return n.state.m.Epoch()
+	return n.state.m.Epochs()
 }

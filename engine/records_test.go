@@ -412,3 +412,30 @@ func TestOffsetsByTime(t *testing.T) {
 	require.NoError(t, p.end(true, false))
 	require.Equal(t, format.Offset(11), r.offset(committed).Offset)
 }
+
+// Goal: where time retention has left a log to begin is told right although it is remembered.
+func TestStartUnderRetention(t *testing.T) {
+	r := newRecordRig(t)
+	r.configure(format.QueueOptions{Set: format.OptRetentionSeconds | format.OptRetentionEnabled, RetentionSeconds: 60, RetentionEnabled: true})
+	for i := range 4 {
+		require.Nil(t, r.produce("0", recordsOf(t, head(), fmt.Sprint(i))).Err)
+		r.clock.Advance(30 * time.Second)
+		r.node.Settle()
+	}
+	for _, want := range []format.Offset{2, 3, 4} { // 0 and 1 are past their minute
+		for range 2 {
+			f := r.fetch("0", want, false)
+			require.Nil(t, f.Err)
+			require.Equal(t, want, f.Start)
+			if want > 0 {
+				require.Equal(t, engine.CodeOffsetOutOfRange, r.fetch("0", want-1, false).Err.Code)
+			}
+		}
+		r.clock.Advance(30 * time.Second)
+		r.node.Settle()
+	}
+	_, err := r.node.Records().DeleteRecords(context.Background(), someone, []engine.FetchAt{{Queue: "q", Partition: "0", Offset: 4}})
+	require.NoError(t, err)
+	require.Nil(t, r.produce("0", recordsOf(t, head(), "new")).Err)
+	require.Equal(t, format.Offset(4), r.fetch("0", 4, false).Start)
+}

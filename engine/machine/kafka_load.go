@@ -33,7 +33,7 @@ func (m *Machine) noteEpoch() {
 		return // a boot of the same leader
 	}
 	if len(k.epochs) == epochsMost {
-		k.epochs = k.epochs[1:]
+		k.epochs = k.epochs[1:] // readers keep what they took: nothing is written over
 	}
 	k.epochs = append(k.epochs, epochStart{m.epoch, m.applied})
 	m.soilKafka()

@@ -6,18 +6,30 @@ import (
 	"queen/engine/format"
 )
 
-// EpochOf is the epoch in which an entry was written.
-func (m *Machine) EpochOf(i format.Index) format.Term {
-	e := m.kafka.epochs
-	n := sort.Search(len(e), func(k int) bool { return e[k].first > i })
+// Epochs says in which epoch entries were written. It is good for entries applied when it was taken, and needs no lock.
+type Epochs struct {
+	starts []epochStart
+	now    format.Term
+}
+
+// Epochs is the table as it is now.
+func (m *Machine) Epochs() Epochs { return Epochs{m.kafka.epochs, m.epoch} }
+
+// Of is the epoch in which an entry was written.
+func (e Epochs) Of(i format.Index) format.Term {
+	s := e.starts
+	n := sort.Search(len(s), func(k int) bool { return s[k].first > i })
 	switch {
 	case n > 0:
-		return e[n-1].epoch
-	case len(e) > 0:
-		return e[0].epoch
+		return s[n-1].epoch
+	case len(s) > 0:
+		return s[0].epoch
 	}
-	return m.epoch
+	return e.now
 }
+
+// Now is the epoch of the newest entry.
+func (e Epochs) Now() format.Term { return e.now }
 
 // EpochEnd finds the last epoch that is not above one, 0 for none, and the first entry of the one after it, 0 when it is
 // the last.

@@ -211,7 +211,7 @@ func TestEpochsOfEntries(t *testing.T) {
 	r.buf.AddTick()
 	r.apply()
 	m := r.m
-	if m.EpochOf(1) != 1 || m.EpochOf(second-1) != 1 || m.EpochOf(second) != 7 || m.EpochOf(second+9) != 7 {
+	if m.Epochs().Of(1) != 1 || m.Epochs().Of(second-1) != 1 || m.Epochs().Of(second) != 7 || m.Epochs().Of(second+9) != 7 {
 		t.Fatal(m.kafka.epochs)
 	}
 	if last, end := m.EpochEnd(6); last != 1 || end != second {
@@ -227,7 +227,7 @@ func TestEpochsOfEntries(t *testing.T) {
 		m.epoch = format.Term(8 + i)
 		m.noteEpoch()
 	}
-	if len(m.kafka.epochs) != epochsMost || m.EpochOf(1) != 8 {
-		t.Fatal(len(m.kafka.epochs), m.EpochOf(1))
+	if len(m.kafka.epochs) != epochsMost || m.Epochs().Of(1) != 8 {
+		t.Fatal(len(m.kafka.epochs), m.Epochs().Of(1))
 	}
 }
