@@ -3,7 +3,9 @@ package frontendkafka
 import (
 	"context"
 	"encoding/binary"
+	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -83,6 +85,68 @@ func TestPipelining(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, first, got)
 	}
+}
+
+// Goal: what a client sent before it closed is carried out.
+func TestSentAndClosed(t *testing.T) {
+	n := start(t, nil)
+	for i := range 20 {
+		c := n.dial()
+		req := kmsg.NewPtrCreateTopicsRequest()
+		req.Version = 5
+		topic := kmsg.NewCreateTopicsRequestTopic()
+		topic.Topic, topic.NumPartitions, topic.ReplicationFactor = fmt.Sprintf("t%d", i), 1, 1
+		req.Topics = append(req.Topics, topic)
+		c.send(req)
+		require.NoError(t, c.Close())
+		require.Eventually(t, func() bool {
+			_, err := n.engine.Catalog().Topic(context.Background(), n.caller(), topic.Topic)
+			return err == nil
+		}, patience, time.Millisecond)
+	}
+}
+
+// Goal: half a frame, silence, and silence before authenticating end a connection; work that is under way does not.
+func TestTimeouts(t *testing.T) {
+	n := start(t, func(o *Options) { o.FrameTimeout, o.IdleTimeout = 50*time.Millisecond, 100*time.Millisecond })
+	c := n.dial()
+	_, err := c.Write([]byte{0, 0, 0, 100, 0, 3})
+	require.NoError(t, err)
+	c.closed()
+	require.Contains(t, n.logged.String(), "did not come in time")
+	n.dial().closed()
+
+	c = n.dial() // a fetch that waits longer than silence may last
+	topicsOf(c, 4, true, "t")
+	req := kmsg.NewPtrFetchRequest()
+	req.Version, req.MaxWaitMillis, req.MinBytes, req.SessionEpoch = 4, 400, 1, -1
+	p := kmsg.NewFetchRequestTopicPartition()
+	p.PartitionMaxBytes = 1
+	req.Topics = []kmsg.FetchRequestTopic{{Topic: "t", Partitions: []kmsg.FetchRequestTopicPartition{p}}}
+	require.Zero(t, c.ask(req).(*kmsg.FetchResponse).Topics[0].Partitions[0].ErrorCode)
+
+	n, _ = startSASL(t, newDoor(), func(o *Options) { o.FrameTimeout = 50 * time.Millisecond })
+	n.dial().closed()
+}
+
+// Goal: large frames of all connections share a bound, and one that does not come costs nothing.
+func TestBudget(t *testing.T) {
+	n := start(t, func(o *Options) { o.FrameTimeout = 200 * time.Millisecond })
+	held := int64(budgetBytes)
+	require.NoError(t, n.f.budget.take(context.Background(), held))
+	c := n.dial()
+	req := kmsg.NewPtrProduceRequest()
+	req.Version, req.Acks = 9, -1
+	p := kmsg.NewProduceRequestTopicPartition()
+	p.Records = make([]byte, 2*smallFrame)
+	req.Topics = []kmsg.ProduceRequestTopic{{Topic: "t", Partitions: []kmsg.ProduceRequestTopicPartition{p}}}
+	c.send(req)
+	other := n.dial()
+	other.ask(kmsg.NewPtrApiVersionsRequest()) // small ones pass
+	n.f.budget.give(held)
+	c.receive(req)
+	require.Eventually(t, func() bool { return n.f.budget.sem.TryAcquire(held) }, patience, time.Millisecond)
+	n.f.budget.give(held)
 }
 
 // Goal: a node that stops answers what it has read and lets connections go.

@@ -127,9 +127,7 @@ func (c *conn) dispatch(r *request) (kmsg.Response, error) {
 		if err := c.admitted(); err != nil {
 			return nil, r.refused(err.Error())
 		}
-		select {
-		case <-c.f.attached:
-		case <-c.waiting.Done():
+		if !c.f.ready(c.waiting) {
 			return nil, errHungUp
 		}
 		c.countCall()
@@ -146,6 +144,21 @@ func (c *conn) dispatch(r *request) (kmsg.Response, error) {
 		return c.refuse(r, codeOf(e), e)
 	}
 	return nil, wrapRefused(r, err)
+}
+
+// ready waits for the engine; false when ctx ends before. What a client sent before it hung up counts once there is one.
+func (f *Frontend) ready(ctx context.Context) bool {
+	select {
+	case <-f.attached:
+		return true
+	default:
+	}
+	select {
+	case <-f.attached:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 func wrapRefused(r *request, err error) error {
