@@ -12,7 +12,8 @@ import (
 type Options struct {
 	// Addr is where the broker listens for Kafka clients.
 	Addr string
-	// Topic must not exist, or with Existing have Partitions and no record; Group consumes it, and when it is empty the consumers divide the partitions themselves.
+	// Topic must not exist, or with Existing have Partitions and no record; Group consumes it, and when it is empty the consumers
+	// divide the partitions themselves.
 	Topic, Group string
 	Existing     bool
 	// Partitions is how many there are; CreateStep how many are asked for in one request, 0 for all.
