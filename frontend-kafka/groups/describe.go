@@ -85,6 +85,7 @@ func (m *Manager) Describe(ctx context.Context, k Key, out *kmsg.DescribeGroupsR
 		in := g.info()
 		out.State, out.ProtocolType = in.State, in.ProtocolType
 		if g.consumer != nil {
+			_ = g.consumer.resolve(ctx) // names of topics; what can not be found is left out
 			g.consumer.describeClassic(out)
 			return
 		}

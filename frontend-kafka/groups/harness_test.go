@@ -97,6 +97,8 @@ type rig struct {
 	topics *memTopics
 	tune   func(*Options)
 	seed   uint64
+	// rowGeneration is the highest that was seen in the row.
+	rowGeneration int32
 }
 
 func newRig(t *testing.T, tune func(*Options)) *rig {
@@ -144,6 +146,8 @@ type client struct {
 	generation int32
 	joined     *kmsg.JoinGroupResponse // the answer of the last join, nil while it waits
 	synced     *kmsg.SyncGroupResponse
+	phase      int // of live
+	asked      int // numbers requests: answers to older ones are of connections that were given up
 }
 
 func (r *rig) client(protocols ...string) *client {
@@ -171,10 +175,14 @@ func (c *client) joinRequest() *kmsg.JoinGroupRequest {
 func (c *client) join() *client {
 	c.r.t.Helper()
 	c.joined = nil
-	answers := 0
+	c.asked++
+	answers, asked := 0, c.asked
 	c.r.Join(c.r.t.Context(), key("g"), Client{"app", "host"}, c.joinRequest(), func(resp *kmsg.JoinGroupResponse) {
 		if answers++; answers > 1 {
 			c.r.t.Error("a join was answered twice")
+		}
+		if asked != c.asked {
+			return
 		}
 		c.joined = resp
 		if resp.ErrorCode == 0 {
@@ -206,10 +214,14 @@ func (c *client) sync() *client {
 		}
 	}
 	c.synced = nil
-	answers := 0
+	c.asked++
+	answers, asked := 0, c.asked
 	c.r.Sync(c.r.t.Context(), key("g"), req, func(resp *kmsg.SyncGroupResponse) {
 		if answers++; answers > 1 {
 			c.r.t.Error("a sync was answered twice")
+		}
+		if asked != c.asked {
+			return
 		}
 		c.synced = resp
 	})

@@ -65,6 +65,7 @@ func TestRestartCostsNoRebalance(t *testing.T) {
 }
 
 func (c *client) reset() *client {
-	c.id, c.generation, c.joined = "", 0, nil
+	c.id, c.generation, c.joined, c.synced, c.phase = "", 0, nil, nil, idle
+	c.asked++
 	return c
 }

@@ -210,6 +210,12 @@ func (c *consumer) classicSync(req *kmsg.SyncGroupRequest, reply func(*kmsg.Sync
 	}
 	if resp.ErrorCode == 0 {
 		c.alive(m)
+		ctx, cancel := saveContext()
+		defer cancel()
+		if err := c.resolve(ctx); err != nil {
+			reply(syncAnswer(req, c.g.m.codeOf(c.g.key, err)))
+			return
+		}
 		meta, _ := subscription(m.classic.protocols)
 		told := kmsg.NewConsumerMemberAssignment()
 		told.Version = meta.Version
