@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"strconv"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
@@ -16,8 +17,21 @@ import (
 // startGroups begins to coordinate consumer groups.
 func (f *Frontend) startGroups() {
 	f.groups = groups.New(groups.Options{Store: groupStore{f}, Topics: groupTopics{f}, Clock: f.opts.Clock, Logger: f.opts.Logger,
-		Owns: f.coordinates, JoinDelay: f.opts.Groups.JoinDelay, SessionMin: f.opts.Groups.SessionMin, SessionMax: f.opts.Groups.SessionMax})
+		Owns: f.coordinates, ConsumerTimes: f.consumerTimes, JoinDelay: f.opts.Groups.JoinDelay, SessionMin: f.opts.Groups.SessionMin, SessionMax: f.opts.Groups.SessionMax})
 	f.timing.Go(func() { f.groups.Run(f.ended) })
+}
+
+// consumerTimes are what was configured of a group of KIP-848.
+func (f *Frontend) consumerTimes(k groups.Key) (session, heartbeat time.Duration) {
+	set := f.groupSettings(engine.Caller{Tenant: k.Tenant}, k.Group)
+	millis := func(name string) time.Duration {
+		n, err := strconv.ParseInt(set[name], 10, 32)
+		if err != nil {
+			return 0
+		}
+		return time.Duration(n) * time.Millisecond
+	}
+	return millis("consumer.session.timeout.ms"), millis("consumer.heartbeat.interval.ms")
 }
 
 // coordinates tells whether this node coordinates groups: in a cluster the one that leads does, where positions are

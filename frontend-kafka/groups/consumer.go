@@ -107,7 +107,8 @@ func (c *consumer) bump() {
 func (m *Manager) ConsumerHeartbeat(ctx context.Context, k Key, client Client, req *kmsg.ConsumerGroupHeartbeatRequest) *kmsg.ConsumerGroupHeartbeatResponse {
 	h := heartbeat{ctx: ctx, client: client, req: req, resp: req.ResponseKind().(*kmsg.ConsumerGroupHeartbeatResponse)}
 	h.resp.MemberID, h.resp.MemberEpoch = kmsg.StringPtr(req.MemberID), req.MemberEpoch
-	h.resp.HeartbeatIntervalMillis = int32(m.o.ConsumerHeartbeat.Milliseconds())
+	_, interval := m.consumerTimes(k)
+	h.resp.HeartbeatIntervalMillis = int32(interval.Milliseconds())
 	if code, why := h.check(); code != 0 {
 		h.refuse(code, why)
 		return h.resp
@@ -204,8 +205,6 @@ func (h *heartbeat) check() (int16, string) {
 		return bad, "member and instance ids are 1 to 1024 bytes"
 	case req.RackID != nil && (*req.RackID == "" || len(*req.RackID) > textMax):
 		return bad, "the rack id is 1 to 1024 bytes"
-	case req.MemberEpoch == epochLeaveStatic && req.InstanceID == nil:
-		return bad, "only static members leave for a while"
 	case req.ServerAssignor != nil && assignors[*req.ServerAssignor] == nil:
 		return kerr.UnsupportedAssignor.Code, "there are the assignors uniform and range"
 	}
@@ -225,7 +224,7 @@ func (h *heartbeat) check() (int16, string) {
 
 func (h *heartbeat) run() (int16, string) {
 	if h.req.MemberEpoch < 0 {
-		return h.leave(), ""
+		return h.leave()
 	}
 	m, code := h.member()
 	if code != 0 {
@@ -380,24 +379,27 @@ func (c *consumer) remove(m *cmember) {
 	c.bump()
 }
 
-func (h *heartbeat) leave() int16 {
+// leave lets a member go: for good, or a static one until its next process comes. franz-go names only its member id.
+func (h *heartbeat) leave() (int16, string) {
 	c, req := h.c, h.req
 	m := c.members[req.MemberID]
 	if req.InstanceID != nil {
 		at := c.static[*req.InstanceID]
 		switch {
 		case at == nil:
-			return kerr.UnknownMemberID.Code
+			return kerr.UnknownMemberID.Code, ""
 		case at.id != req.MemberID:
-			return kerr.FencedInstanceID.Code
+			return kerr.FencedInstanceID.Code, ""
 		}
 	}
-	if m == nil {
-		return kerr.UnknownMemberID.Code
-	}
-	if req.MemberEpoch == epochLeave {
+	switch {
+	case m == nil:
+		return kerr.UnknownMemberID.Code, ""
+	case req.MemberEpoch == epochLeave:
 		c.remove(m)
-		return 0
+		return 0, ""
+	case m.instance == nil:
+		return kerr.InvalidRequest.Code, "only static members leave for a while"
 	}
 	// What it had to let go of it has let go of.
 	c.hold(m, m.assigned, assignment{})
@@ -405,7 +407,7 @@ func (h *heartbeat) leave() int16 {
 	c.g.m.timers.stop(m.overdue)
 	c.alive(m)
 	c.dirty = true
-	return 0
+	return 0, ""
 }
 
 // subscribe takes over what a request says of the member; fields that are absent are as they were.
@@ -451,7 +453,7 @@ func compile(s string) (*regexp.Regexp, error) {
 }
 
 func (c *consumer) alive(m *cmember) {
-	d := c.g.m.o.ConsumerSession
+	d, _ := c.g.m.consumerTimes(c.g.key)
 	if m.classic != nil {
 		d = m.classic.session
 	}

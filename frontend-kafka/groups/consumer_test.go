@@ -170,7 +170,18 @@ func TestConsumerCodes(t *testing.T) {
 		{"an empty instance id", kerr.InvalidRequest, with(func(q *kmsg.ConsumerGroupHeartbeatRequest) { q.InstanceID = kmsg.StringPtr("") })},
 		{"an empty rack", kerr.InvalidRequest, with(func(q *kmsg.ConsumerGroupHeartbeatRequest) { q.RackID = kmsg.StringPtr("") })},
 		{"no such epoch", kerr.InvalidRequest, with(func(q *kmsg.ConsumerGroupHeartbeatRequest) { q.MemberEpoch = -3 })},
-		{"leaving for a while without an instance", kerr.InvalidRequest, with(func(q *kmsg.ConsumerGroupHeartbeatRequest) { q.MemberEpoch = -2 })},
+		{"leaving for a while without an instance", kerr.InvalidRequest, func(r *rig, a, b *modern) int16 { return a.leave(epochLeaveStatic) }},
+		{"leaving for a while without naming the instance", nil, func(r *rig, a, b *modern) int16 {
+			n := *b
+			n.instance = nil
+			code := n.leave(epochLeaveStatic)
+			next := r.modern("next", "t")
+			next.instance = b.instance
+			require.Zero(r.t, next.beat())
+			require.Equal(r.t, 2, next.told.size())
+			b.id, b.epoch, b.owned = next.id, next.epoch, next.told
+			return code
+		}},
 		{"joining without a timeout", kerr.InvalidRequest, with(func(q *kmsg.ConsumerGroupHeartbeatRequest) { q.RebalanceTimeoutMillis = -1 })},
 		{"joining without a list of partitions", kerr.InvalidRequest, with(func(q *kmsg.ConsumerGroupHeartbeatRequest) { q.Topics = nil })},
 		{"joining with partitions", kerr.InvalidRequest, with(func(q *kmsg.ConsumerGroupHeartbeatRequest) {
@@ -229,13 +240,12 @@ func TestConsumerCodes(t *testing.T) {
 			a, b := r.modern("a", "t"), r.modern("b", "t")
 			b.instance = kmsg.StringPtr("i")
 			r.settle(a, b)
-			others := *b
 			want := int16(0)
 			if c.want != nil {
 				want = c.want.Code
 			}
 			require.Equal(t, want, c.do(r, a, b))
-			require.Zero(t, others.beat())
+			require.Zero(t, b.beat())
 		})
 	}
 }

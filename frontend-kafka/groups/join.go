@@ -239,7 +239,7 @@ func (j *joinCall) takeOver(old *member) int16 {
 		synced: old.synced, protocols: old.protocols}
 	m.timer = newTimer(func() { g.live(func() { g.sessionEnds(m) }) })
 	oldLeader := g.leader
-	same := sameProtocols(old.protocols, j.protocols)
+	same := sameProtocols(old.protocols, j.protocols) || sameSubscription(g.protocolType, old.protocols, j.protocols)
 	old.answerJoin(g, kerr.FencedInstanceID.Code)
 	old.answerSync(g, kerr.FencedInstanceID.Code)
 	g.m.timers.stop(old.timer)

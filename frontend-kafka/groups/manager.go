@@ -71,6 +71,8 @@ type Options struct {
 	SessionMin, SessionMax time.Duration
 	// ConsumerSession and ConsumerHeartbeat are what members of KIP-848 are told; defaults 45 s and 5 s.
 	ConsumerSession, ConsumerHeartbeat time.Duration
+	// ConsumerTimes are those of one group, where they differ; nil is none. Zero means the default.
+	ConsumerTimes func(k Key) (session, heartbeat time.Duration)
 	// MaxMembers bounds the members of a group, MaxPending the ids told and not used yet, MaxGroups the groups with
 	// members on this node; defaults 2000, 1024 and 10,000.
 	MaxMembers, MaxPending, MaxGroups int
@@ -91,6 +93,9 @@ const (
 func (o Options) withDefaults() Options {
 	if o.Clock == nil {
 		o.Clock = clock.Real()
+	}
+	if o.ConsumerTimes == nil {
+		o.ConsumerTimes = func(Key) (session, heartbeat time.Duration) { return 0, 0 }
 	}
 	if o.Owns == nil {
 		o.Owns = func() bool { return true }
@@ -143,6 +148,18 @@ func (m *Manager) Run(ctx context.Context) { m.timers.run(ctx) }
 
 // errBusy says that there is no room for another group with members.
 var errBusy = errors.New("groups: too many groups with members on this node")
+
+// consumerTimes are the session timeout and heartbeat interval of members of KIP-848.
+func (m *Manager) consumerTimes(k Key) (session, heartbeat time.Duration) {
+	session, heartbeat = m.o.ConsumerTimes(k)
+	if session <= 0 {
+		session = m.o.ConsumerSession
+	}
+	if heartbeat <= 0 {
+		heartbeat = m.o.ConsumerHeartbeat
+	}
+	return session, heartbeat
+}
 
 // with calls fn with a group, locked and as its row says, and forgets the group afterwards if nothing but the row is left
 // of it. A group that never was looks like an empty one without a row.

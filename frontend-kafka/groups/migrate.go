@@ -26,6 +26,22 @@ func subscription(protocols []protocol) (meta kmsg.ConsumerMemberMetadata, ok bo
 	return meta, readSafely(&meta, protocols[0].Metadata)
 }
 
+// sameSubscription tells whether a consumer with these protocols wants what it wanted: the same topics from the same
+// assignors. What it owned before its process ended, and in which generation, is no difference.
+func sameSubscription(typ string, a, b []protocol) bool {
+	if typ != consumerType || len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		var x, y kmsg.ConsumerMemberMetadata
+		if a[i].Name != b[i].Name || !readSafely(&x, a[i].Metadata) || !readSafely(&y, b[i].Metadata) ||
+			!slices.Equal(slices.Sorted(slices.Values(x.Topics)), slices.Sorted(slices.Values(y.Topics))) {
+			return false
+		}
+	}
+	return true
+}
+
 // readSafely decodes bytes of strangers with codecs that are not ours.
 func readSafely(into interface{ ReadFrom([]byte) error }, b []byte) (ok bool) {
 	defer func() {

@@ -61,6 +61,20 @@ func TestStaticComesBackChanged(t *testing.T) {
 	require.Len(t, a.joined.Members, 2)
 }
 
+// Goal: a consumer that comes back wants the same although its first process owned something, and another one's topics are
+// another subscription.
+func TestStaticConsumerComesBack(t *testing.T) {
+	r := newRig(t, nil)
+	a, b := r.staticClient("i", "range").consumerOf(map[string][]int32{"t": {0}}, "t", "u"), r.client("range").consumerOf(nil, "t")
+	r.stable(a, b)
+	a.reset().consumerOf(nil, "u", "t").join()
+	require.NotNil(t, a.joined)
+	require.Zero(t, b.heartbeat())
+	a.reset().consumerOf(nil, "t").join()
+	require.Nil(t, a.joined)
+	require.Equal(t, kerr.RebalanceInProgress.Code, b.heartbeat())
+}
+
 // Goal: one that comes back before the assignment is told does not end up without one.
 func TestStaticComesBackBeforeAssignment(t *testing.T) {
 	r := newRig(t, nil)
