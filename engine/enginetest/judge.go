@@ -164,7 +164,7 @@ func (s *state) excused(t format.Tenant, a *engine.Ack, got, want *engine.Result
 	}
 	nowhere := []engine.ErrorCode{engine.CodeUnresolvable, engine.CodeLeaseInvalid, engine.CodeNotLeased}
 	if w == engine.CodeBadStatus && a.Status >= format.AckCompleted && a.Status <= format.AckDLQ &&
-		(group == nil || !group.cursor(p).touched) {
+		(group == nil || !group.cursor(p).touched || ok && o >= group.cursor(p).bound()) {
 		return slices.Contains(nowhere, g) // barred, and nothing is leased there either
 	}
 	if !ok {
