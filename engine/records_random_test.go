@@ -233,6 +233,11 @@ func (w *recordWorld) verify() {
 				break
 			}
 		}
+		for at, v := range native {
+			if v == "" || all[at] != v {
+				w.t.Fatalf("partition %s offset %d: a native reader sees %q, where Kafka's see %q", partition, at, v, all[at])
+			}
+		}
 		for at, v := range wrote {
 			if all[at] != v {
 				w.t.Fatalf("partition %s offset %d: %q, %s was acknowledged", partition, at, all[at], v)
