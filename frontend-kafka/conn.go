@@ -216,7 +216,8 @@ func (c *conn) stopReading() {
 }
 
 // readBody reads a frame of size bytes that starts with head. Memory is taken as bytes come, so that an announced size
-// costs nothing, and above smallFrame from the budget of all connections.
+// costs nothing, and from the budget of all connections unless it is little
+// and all that the connection has.
 func (c *conn) readBody(br *bufio.Reader, head []byte, size int) (frame, error) {
 	first := min(size, smallFrame)
 	buf := make([]byte, first)
@@ -224,11 +225,14 @@ func (c *conn) readBody(br *bufio.Reader, head []byte, size int) (frame, error) 
 	if _, err := io.ReadFull(br, buf[n:]); err != nil {
 		return frame{}, err
 	}
-	if size == first {
+	if size == first && c.in.idle() {
 		return frame{bytes: buf}, nil
 	}
 	if err := c.f.budget.take(c.ctx, int64(size)); err != nil {
 		return frame{}, err
+	}
+	if size == first {
+		return frame{bytes: buf, charged: int64(size)}, nil
 	}
 	_ = c.raw.SetReadDeadline(time.Now().Add(c.f.opts.FrameTimeout))
 	c.stopReading()

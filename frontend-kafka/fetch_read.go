@@ -164,20 +164,16 @@ func nativeValue(m *engine.Record) []byte {
 // millis is calendar time as records carry it.
 func millis(w format.Wall) int64 { return int64(w) / 1000 }
 
-const (
-	// answersMax bounds the bytes of records in answers that are not written yet, over all connections.
-	answersMax = 256 << 20
-	// answerFloor is what a fetch gets though there is no room: slow readers do not stop others.
-	answerFloor = 64 << 10
-)
+// answerFloor is what a fetch gets though there is no room: slow readers do not stop others.
+const answerFloor = 64 << 10
 
-// answers counts them.
+// answers counts the bytes of records in answers that are not written yet, over all connections.
 type answers struct{ held atomic.Int64 }
 
 // grant is how many bytes of records the answer to a fetch may have.
 func (c *conn) grant(req *kmsg.FetchRequest) int {
 	want := min(max(int64(req.MaxBytes), 1), fetchBytesMax)
-	return int(min(want, max(answersMax-c.f.answers.held.Load(), answerFloor)))
+	return int(min(want, max(c.f.opts.Memory-c.f.answers.held.Load(), answerFloor)))
 }
 
 // holds counts bytes of an answer until it is written.

@@ -77,6 +77,9 @@ type Options struct {
 	MaxConns int
 	// MaxFrame bounds a request in bytes; default 100 MiB.
 	MaxFrame int
+	// Memory bounds the bytes of requests that were read and not yet answered, and as many of records in answers that are
+	// not yet written, over all connections; default 256 MiB. One request always fits, and every fetch gets a little.
+	Memory int64
 	// Coalesce is how many produce requests of one connection may become one append; 1 to 64, default 5.
 	Coalesce int
 	// IdleTimeout ends a silent connection, FrameTimeout one that sent half a frame; defaults 10 min and 30 s. A client
@@ -112,6 +115,7 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.Partitions, min(16, o.MaxPartitions))
 	setDefault(&o.MaxConns, 4096)
 	setDefault(&o.MaxFrame, 100<<20)
+	setDefault(&o.Memory, 256<<20)
 	setDefault(&o.Coalesce, 5)
 	setDefault(&o.IdleTimeout, 10*time.Minute)
 	setDefault(&o.FrameTimeout, 30*time.Second)
@@ -178,7 +182,7 @@ func New(o Options) (*Frontend, error) {
 			return nil, err
 		}
 	}
-	f := &Frontend{opts: o, attached: make(chan struct{}), budget: newBudget(int64(o.MaxFrame)), decoy: newDecoy(),
+	f := &Frontend{opts: o, attached: make(chan struct{}), budget: newBudget(max(o.Memory, int64(o.MaxFrame))), decoy: newDecoy(),
 		hashing: make(chan struct{}, hashers())}
 	f.stopping, f.stop = context.WithCancel(context.Background())
 	f.ended, f.end = context.WithCancel(context.Background())

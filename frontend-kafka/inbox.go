@@ -11,10 +11,8 @@ const (
 	// framesMax and framesBytes bound what one connection has sent and not yet been answered; one frame always fits.
 	framesMax   = 64
 	framesBytes = 16 << 20
-	// smallFrame is what a frame may have without asking the budget of all connections.
+	// smallFrame is what the only frame of a connection may have without asking the budget of all connections.
 	smallFrame = 64 << 10
-	// budgetBytes is what frames above smallFrame of all connections may hold, or the largest frame if that is more.
-	budgetBytes = 256 << 20
 )
 
 // budget bounds the bytes of requests that were read and not yet answered, over all connections.
@@ -23,8 +21,7 @@ type budget struct {
 	size int64
 }
 
-func newBudget(frame int64) *budget {
-	size := max(budgetBytes, frame)
+func newBudget(size int64) *budget {
 	return &budget{semaphore.NewWeighted(size), size}
 }
 

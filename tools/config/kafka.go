@@ -25,6 +25,8 @@ type Kafka struct {
 	Partitions, MaxPartitions int
 	AutoCreate                bool
 	Coalesce, MaxConns        int
+	// Memory bounds requests under way, and answers, in bytes.
+	Memory int64
 
 	JoinDelay, SessionMin, SessionMax, TxnTimeoutMax time.Duration
 }

@@ -40,6 +40,8 @@ var kafkaSettings = []setting{
 		bind: func(c *Config) pflag.Value { return whole(&c.Kafka.Coalesce, 1, 64) }},
 	{key: "kafka.max.connections", def: "4096", usage: "open Kafka connections at most", needs: "frontends",
 		bind: func(c *Config) pflag.Value { return whole(&c.Kafka.MaxConns, 1, 1<<20) }},
+	{key: "kafka.memory", def: "256MiB", usage: "bytes of requests under way over all connections at most, and as many of answers",
+		needs: "frontends", bind: func(c *Config) pflag.Value { return size(&c.Kafka.Memory, 1<<20) }},
 	{key: "kafka.group.join.delay", def: "3s", usage: "how long the first member of an empty group waits for others", needs: "frontends",
 		bind: func(c *Config) pflag.Value { return durationOrNone(&c.Kafka.JoinDelay) }},
 	{key: "kafka.group.session.min", def: "6s", usage: "smallest session timeout of group members", needs: "frontends",
