@@ -132,7 +132,7 @@ func TestTimeouts(t *testing.T) {
 // Goal: large frames of all connections share a bound, and one that does not come costs nothing.
 func TestBudget(t *testing.T) {
 	n := start(t, func(o *Options) { o.FrameTimeout = 200 * time.Millisecond })
-	held := int64(budgetBytes)
+	held := n.f.budget.size
 	require.NoError(t, n.f.budget.take(context.Background(), held))
 	c := n.dial()
 	req := kmsg.NewPtrProduceRequest()
