@@ -34,6 +34,7 @@ func small(t *testing.T) Options {
 // and is counted on both sides and on the wire.
 func TestAgainstCeiling(t *testing.T) {
 	o := small(t)
+	o.Backlog = 5000 // so that much of what is produced in the counted time is consumed in it
 	windows := 0
 	o.OnWindow = func(Window) { windows++ }
 	r, err := Run(context.Background(), o)
@@ -43,8 +44,8 @@ func TestAgainstCeiling(t *testing.T) {
 	if len(r.Violations) > 0 || r.Left != 0 || r.Repeats != 0 {
 		t.Errorf("%d left, %d repeats, %q", r.Left, r.Repeats, r.Violations)
 	}
-	if r.Produced < o.Records || r.Consumed == 0 || r.Produce.Count()*uint64(o.Batch) != r.Produced || r.Arrival.Count() != r.Consumed {
-		t.Errorf("%d in, %d batches timed, %d out, %d timed", r.Produced, r.Produce.Count(), r.Consumed, r.Arrival.Count())
+	if r.Produced < o.Records || r.Consumed < o.Records-uint64(o.Backlog)-uint64(o.InFlight)-uint64(o.Partitions) {
+		t.Errorf("%d in, %d out", r.Produced, r.Consumed)
 	}
 	w := r.Wire
 	// A batch holds Batch records, fewer if the client was stopped while it was filled; it is counted after its answer.

@@ -34,10 +34,9 @@ func (w Window) String() string {
 
 // moment is a reading of everything that is counted.
 type moment struct {
-	at                 time.Time
-	produced, consumed uint64
-	wire               Wire
-	broker, loader     procfs.Reading
+	at             time.Time
+	wire           Wire
+	broker, loader procfs.Reading
 }
 
 // meters read the broker and this process.
@@ -59,7 +58,7 @@ func (r *run) newMeters() (m meters, err error) {
 
 func (r *run) moment(m *meters) moment {
 	w := &r.wire
-	out := moment{at: time.Now(), produced: r.produced.Load(), consumed: r.consumed.Load(), loader: m.loader.Read(),
+	out := moment{at: time.Now(), loader: m.loader.Read(),
 		wire: Wire{w.produces.Load(), w.batches.Load(), w.produceBytes.Load(), w.fetches.Load(), w.fetchBytes.Load(), w.fetchedBytes.Load()}}
 	if m.broker != nil {
 		out.broker = m.broker.Read()
@@ -82,12 +81,15 @@ func (r *run) measure(m *meters, first moment) (*Result, error) {
 			return nil, err
 		}
 		now := r.moment(m)
-		w := Window{From: max(last.at.Sub(r.start), 0), Elapsed: now.at.Sub(last.at), Produced: now.produced - last.produced,
-			Consumed: now.consumed - last.consumed, Usage: now.broker.Usage, Warmup: end <= r.o.Warmup}
+		w := Window{From: max(last.at.Sub(r.start), 0), Elapsed: now.at.Sub(last.at), Usage: now.broker.Usage, Warmup: end <= r.o.Warmup}
 		r.produceTimes.Take(&w.Produce)
 		r.arrivals.Take(&w.Arrival)
+		// What is counted is what was timed, so that a window's numbers are about the same records.
+		w.Produced, w.Consumed = w.Produce.Count()*uint64(r.o.Batch), w.Arrival.Count()
 		if !w.Warmup {
 			out.Windows = append(out.Windows, w)
+			out.Produced += w.Produced
+			out.Consumed += w.Consumed
 			out.Produce.Merge(&w.Produce)
 			out.Arrival.Merge(&w.Arrival)
 		}
@@ -97,12 +99,11 @@ func (r *run) measure(m *meters, first moment) (*Result, error) {
 		last = now
 		if w.Warmup {
 			first = now
-		} else if r.o.Records > 0 && now.produced-first.produced >= r.o.Records {
+		} else if r.o.Records > 0 && out.Produced >= r.o.Records {
 			break
 		}
 	}
 	out.Elapsed = last.at.Sub(first.at)
-	out.Produced, out.Consumed = last.produced-first.produced, last.consumed-first.consumed
 	out.Wire = last.wire.sub(first.wire)
 	out.Spent, out.Loader = last.broker.Sub(first.broker), last.loader.Sub(first.loader)
 	out.Before, out.After, out.Slope = first.broker.Usage.RSS, last.broker.Usage.RSS, slope(out.Windows)
