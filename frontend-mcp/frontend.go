@@ -61,6 +61,8 @@ type Options struct {
 	Snippets []Snippet
 	// Settings tells the node's settings with secrets masked. Default: none.
 	Settings func() []Setting
+	// Extra adds to every server what tests of the protocol need. Default: nothing.
+	Extra func(*mcp.Server)
 	// OpenAPI is the description of the HTTP API, for a resource. Default: none.
 	OpenAPI []byte
 }

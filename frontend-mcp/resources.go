@@ -2,10 +2,12 @@ package frontendmcp
 
 import (
 	"context"
+	"encoding/json"
 	"net/url"
 	"slices"
 	"strings"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"queen/engine/auth"
@@ -76,10 +78,11 @@ func text(uri, kind, body string) mcp.ResourceHandler {
 func (f *Frontend) readLive(ctx context.Context, t *tool, req *mcp.ReadResourceRequest, args map[string]any) (*mcp.ReadResourceResult, error) {
 	body, err := t.read(f, ctx, args)
 	if err != nil {
+		err = asToolError(err, nil)
 		if e, ok := err.(*toolError); ok && strings.HasPrefix(e.Code, "unknown_") {
 			return nil, mcp.ResourceNotFoundError(req.Params.URI)
 		}
-		return nil, err
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the resource can not be read", Data: json.RawMessage(err.Error())}
 	}
 	return &mcp.ReadResourceResult{Cacheable: mcp.Cacheable{TTLMs: 1000, CacheScope: "private"},
 		Contents: []*mcp.ResourceContents{{URI: req.Params.URI, MIMEType: "application/json", Text: string(body)}}}, nil

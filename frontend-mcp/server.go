@@ -56,6 +56,9 @@ func (f *Frontend) build(v view, fixed *Identity) *mcp.Server {
 	}
 	f.addResources(s, v)
 	f.addPrompts(s)
+	if f.opts.Extra != nil {
+		f.opts.Extra(s)
+	}
 	return s
 }
 
