@@ -38,3 +38,6 @@ func Metrics() (out []MetricInfo) {
 
 // StatusOf is the HTTP status of an error of the engine that refuses a whole call.
 func StatusOf(code engine.ErrorCode) int { return wireErrors[code].status }
+
+// OpenAPI is the description of the API; it is not to be changed.
+func (f *Frontend) OpenAPI() []byte { return f.openAPI }

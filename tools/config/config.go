@@ -56,6 +56,9 @@ type Config struct {
 	// Insecure allows a listener beyond loopback although nothing authenticates its callers.
 	Insecure bool
 
+	// Shown is every setting as it is printed, secrets masked.
+	Shown []Value
+
 	// File is the configuration file that was read, or "".
 	File string
 	// ReadyFile is written when the node is ready, or "".

@@ -118,6 +118,7 @@ func Load(in Input) (*Resolved, error) {
 			errs = append(errs, err)
 		}
 	}
+	r.Config.Shown = r.Values
 	return r, errors.Join(errs...)
 }
 

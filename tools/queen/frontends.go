@@ -112,6 +112,9 @@ func bindHTTP(n *node, ticks clock.Clock) (*frontend, error) {
 func bindMCP(n *node, ticks clock.Clock) (*frontend, error) {
 	o := mcpOptions(n.config, ticks)
 	o.Logger, o.Quotas = n.log, n.plans.quotas
+	if n.http != nil {
+		o.OpenAPI = n.http.OpenAPI()
+	}
 	if n.auth != nil {
 		o.Auth = n.auth
 	}
@@ -136,6 +139,12 @@ func mcpOptions(c *config.Config, ticks clock.Clock) frontendmcp.Options {
 	o := frontendmcp.Options{
 		Clock: ticks, Version: version, Tenancy: c.TenancyHeader, PublicURL: c.MCPPublicURL, Hosts: c.MCPHosts, Origins: c.MCPOrigins,
 		Mode: frontendmcp.Mode(c.MCPMode), Toolsets: c.MCPToolsets, Tools: c.MCPTools, RequireHuman: c.MCPRequireHuman,
+	}
+	o.Settings = func() (out []frontendmcp.Setting) {
+		for _, v := range c.Shown {
+			out = append(out, frontendmcp.Setting{Key: v.Key, Value: v.Text, Source: v.Source, Changed: v.Changed})
+		}
+		return out
 	}
 	for _, p := range docs.Pages() {
 		o.Pages = append(o.Pages, frontendmcp.Page{Name: p.Name, Title: p.Title, Summary: p.Summary, Text: p.Text})
