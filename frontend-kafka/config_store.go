@@ -270,6 +270,9 @@ func (f *Frontend) apply(ctx context.Context, who engine.Caller, t *topic, r rec
 			return err
 		}
 	}
+	if err := f.remember(ctx, who.Tenant, set); err != nil {
+		return err
+	}
 	return f.record(ctx, who.Tenant, ofTopic+t.name, t.queue.Topic, r.at, set)
 }
 

@@ -125,6 +125,48 @@ func TestConfigOfAnotherLife(t *testing.T) {
 	require.Empty(t, n.engine.AdminRows(format.DefaultTenant, format.AdminKafkaConfig, "", 9))
 }
 
+// Goal: a topic holds the bytes it shall and drops the rest, oldest first, whoever wrote them; others keep everything.
+func TestRetentionBytes(t *testing.T) {
+	n, ctx := start(t, nil), context.Background()
+	a := n.admin()
+	for name, keep := range map[string]string{"bounded": "5000", "free": "-1"} {
+		_, err := a.CreateTopic(ctx, 2, 1, map[string]*string{retentionBytes: &keep}, name)
+		require.NoError(t, err)
+		n.push(name, "1", 10, 2000)
+	}
+	require.NoError(t, n.f.retainPass(ctx))
+	bounds := func(topic string) (start, end format.Offset) {
+		p, err := n.engine.Catalog().Partition(ctx, n.caller(), topic, "1")
+		require.NoError(t, err)
+		return p.Start, p.End
+	}
+	start, end := bounds("bounded")
+	require.EqualValues(t, 7, start)
+	require.EqualValues(t, 10, end)
+	start, _ = bounds("free")
+	require.Zero(t, start)
+	require.NoError(t, n.f.retainPass(ctx))
+	start, _ = bounds("bounded")
+	require.EqualValues(t, 7, start)
+	n.push("bounded", "1", 1, 2000)
+	require.NoError(t, n.f.retainPass(ctx))
+	start, _ = bounds("bounded")
+	require.EqualValues(t, 8, start)
+
+	other := engine.Caller{Tenant: format.Tenant{0: 9}}
+	made, err := n.f.createTopic(ctx, other, "theirs", 1)
+	require.NoError(t, err)
+	require.NoError(t, n.f.apply(ctx, other, made, recorded{}, map[string]string{retentionBytes: "1"}))
+	_, err = n.engine.Do(ctx, other, engine.Batch{Ops: []engine.Op{&engine.Append{Queue: "theirs", Partition: "0",
+		Messages: []engine.Message{{Payload: []byte("1")}}}, &engine.Append{Queue: "theirs", Partition: "0",
+		Messages: []engine.Message{{Payload: []byte("2")}}}}})
+	require.NoError(t, err)
+	require.NoError(t, n.f.retainPass(ctx))
+	p, err := n.engine.Catalog().Partition(ctx, other, "theirs", "0")
+	require.NoError(t, err)
+	require.NotZero(t, p.Start)
+}
+
 // Goal: everything that is described can be sent back, which is how older tools change one value.
 func TestReadModifyWrite(t *testing.T) {
 	n, ctx := start(t, nil), context.Background()

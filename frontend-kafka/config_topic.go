@@ -14,6 +14,7 @@ const (
 	timestampType   = "message.timestamp.type"
 	minInsync       = "min.insync.replicas"
 	retentionMs     = "retention.ms"
+	retentionBytes  = "retention.bytes"
 )
 
 const (
@@ -77,8 +78,8 @@ var topicConfigs = configNames{
 	{name: "remote.log.copy.disable", kind: tBool, def: "false", doc: "There is no tiered storage." + recordedOnly},
 	{name: "remote.log.delete.on.disable", kind: tBool, def: "false", doc: "There is no tiered storage." + recordedOnly},
 	{name: "remote.storage.enable", kind: tBool, def: "false", doc: "There is no tiered storage." + recordedOnly},
-	{name: "retention.bytes", kind: tLong, def: "-1", check: within64(-1), synonym: "log.retention.bytes",
-		doc: "Bytes that a partition keeps." + recordedOnly},
+	{name: retentionBytes, kind: tLong, def: "-1", check: within64(-1), synonym: "log.retention.bytes",
+		doc: "Bytes that a partition keeps, as they are stored, held to once a minute; -1 is all."},
 	{name: retentionMs, kind: tLong, def: "-1", check: within64(-1), synonym: "log.retention.ms",
 		doc: "How long records are kept, in milliseconds; -1 is for ever. Whole seconds are enforced, rounded up."},
 	{name: "segment.bytes", kind: tInt, def: "1073741824", check: within32(14, math.MaxInt32), synonym: "log.segment.bytes",
