@@ -92,20 +92,9 @@ func OpenLocal(cfg Config) (*Node, error) {
 
 // OpenWith opens a node over cfg.Dir with the sequencer that make puts onto its log. The sequencer owns the log.
 func OpenWith(cfg Config, make func(log *logstore.Store, fatal func(error)) (Sequencer, error)) (*Node, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, err
-	}
 	cfg = cfg.withDefaults()
-	if err := vfs.MkdirAllSync(cfg.FS, cfg.Dir); err != nil {
-		return nil, fmt.Errorf("engine: data directory %s: %w", cfg.Dir, err)
-	}
-	lock, err := cfg.FS.Lock(path.Join(cfg.Dir, lockName))
+	log, lock, err := OpenLog(cfg)
 	if err != nil {
-		return nil, fmt.Errorf("engine: data directory %s is in use: %w", cfg.Dir, err)
-	}
-	log, err := openLog(cfg)
-	if err != nil {
-		lock.Close()
 		return nil, err
 	}
 	var n *Node
@@ -120,6 +109,26 @@ func OpenWith(cfg Config, make func(log *logstore.Store, fatal func(error)) (Seq
 	}
 	n.lock = lock
 	return n, nil
+}
+
+// OpenLog opens the log of a data directory, which it creates when absent, and locks the directory until lock is closed. For
+// tools that change a directory without running a node.
+func OpenLog(cfg Config) (log *logstore.Store, lock io.Closer, err error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, nil, err
+	}
+	cfg = cfg.withDefaults()
+	if err := vfs.MkdirAllSync(cfg.FS, cfg.Dir); err != nil {
+		return nil, nil, fmt.Errorf("engine: data directory %s: %w", cfg.Dir, err)
+	}
+	if lock, err = cfg.FS.Lock(path.Join(cfg.Dir, lockName)); err != nil {
+		return nil, nil, fmt.Errorf("engine: data directory %s is in use: %w", cfg.Dir, err)
+	}
+	if log, err = openLog(cfg); err != nil {
+		lock.Close()
+		return nil, nil, err
+	}
+	return log, lock, nil
 }
 
 // Open starts a node over a sequencer: it restores the state, replays the log above it, and begins

@@ -15,6 +15,8 @@ import (
 
 	"crypto/tls"
 
+	"github.com/zeebo/xxh3"
+
 	"queen/engine"
 	"queen/engine/format"
 )
@@ -29,6 +31,8 @@ type Report struct {
 	Boot          uint64
 	// KnownDisk and KnownBoot are what it remembers of the disk of who asks; zero for nothing.
 	KnownDisk [16]byte
+	// Address is a hash of the raft address under which it wants to be known.
+	Address   uint64
 	KnownBoot uint64
 	Flags     uint32
 	Version   uint32
@@ -37,9 +41,11 @@ type Report struct {
 // Bits of Report.Flags.
 const (
 	// ReportLeads: it leads. ReportBorn: its cluster has a history. ReportSure: it was up to date when it answered.
+	// ReportPart: it takes part; one that does not is still finding out whether it may.
 	ReportLeads = 1 << iota
 	ReportBorn
 	ReportSure
+	ReportPart
 )
 
 // What a node can be asked.
@@ -181,11 +187,12 @@ func (s *Sequencer) report(asker format.Replica) Report {
 	st := s.peer.Standing()
 	r := Report{Node: uint64(s.o.Node), Epoch: uint64(st.Epoch), Applied: uint64(st.Applied), Mark: st.Mark, Version: protocol}
 	disk, boot := s.log.Disk()
-	r.Disk, r.Boot = disk, boot
+	r.Disk, r.Boot, r.Address = disk, boot, addressHash(s.o.Peers[s.o.Node])
 	if log, ok := s.log.Replica(group, s.o.Node); ok {
 		r.Last = uint64(log.Last)
 	}
 	if h := s.hosted(); h != nil {
+		r.Flags |= ReportPart
 		if leader, _, ok, err := h.GetLeaderID(uint64(group)); err == nil && ok {
 			r.Leader = leader
 		}
@@ -201,6 +208,8 @@ func (s *Sequencer) report(asker format.Replica) Report {
 	}
 	return r
 }
+
+func addressHash(addr string) uint64 { return xxh3.HashString(addr) }
 
 // poll asks every other node for its report at once; those that do not answer are missing.
 func (s *Sequencer) poll(ctx context.Context, a ask) map[format.Replica]Report {
@@ -256,6 +265,9 @@ func (s *Sequencer) census() {
 func (s *Sequencer) noteDisks(ctx context.Context, reports map[format.Replica]Report) {
 	for _, node := range slices.Sorted(maps.Keys(reports)) {
 		r := reports[node]
+		if r.Flags&ReportPart == 0 {
+			continue
+		}
 		d := engine.Disk{ID: r.Disk, Boot: r.Boot}
 		known, ok := s.peer.DiskOf(node)
 		switch {

@@ -1,9 +1,21 @@
-// Package replication will make several nodes one broker: it implements engine.Sequencer over dragonboat's raft. It is
-// not built yet, and a node refuses the settings of a cluster by name.
+// Package replication makes several nodes one broker: it implements engine.Replicated over dragonboat's raft.
 //
-// What will be here: dragonboat's log storage plugged onto engine/logstore, so that a payload is written once and is its
-// own raft log entry; engine/machine as the replicated state machine; forwarding of calls to the leader; membership;
-// and delta rejoin, which moves only the chunks that sidecar hashes show to differ.
+// It promises:
 //
-// What will not: a wire protocol for clients, a second message store, or any behaviour that a single node has not.
+//   - A proposal that was applied anywhere is on the disks of a majority. Raft's log is the node's own (LogDB over
+//     engine/logstore): a payload is written once per replica, where it is read from.
+//   - Any node takes any call. Who follows hands it to the leader (links.go, stream.go), and completes it when its own
+//     apply comes to it. A call applies once however often the leader changes: entries bear the epoch of their leader, and
+//     apply refuses those of one that is over (engine/cluster.go).
+//   - A disk that forgot what it promised never votes (guard.go): the cluster remembers whose disk is whose.
+//
+// What is not here yet: catching up by checkpoint. The log of a cluster is therefore never given away, a node that is added
+// reads all of it, and a start reads it once. There is one raft group.
+//
+// It deliberately does not know what an entry means, nor any wire of clients.
+//
+// Concurrency: the library calls LogDB from its step and apply workers, the state machine from one of them at a time. The
+// engine proposes from one goroutine at a time.
+//
+// Read first: Sequencer (sequencer.go), LogDB (logdb.go), then links.go.
 package replication

@@ -3,6 +3,7 @@ package replication
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"queen/engine"
@@ -33,6 +34,9 @@ func (s *Sequencer) guard(fresh bool) error {
 		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 		reports := s.poll(ctx, askSure)
 		cancel()
+		if err := s.sameAddresses(reports); err != nil {
+			return err
+		}
 		done, err := judge(own, fresh, reports, len(s.o.Peers))
 		switch {
 		case err != nil || done || !fresh && tries >= guardTries:
@@ -49,6 +53,17 @@ func (s *Sequencer) guard(fresh bool) error {
 			return errEnded
 		}
 	}
+}
+
+// sameAddresses refuses a list of peers that calls a node by another address than it does itself: the library would panic
+// at its first message.
+func (s *Sequencer) sameAddresses(reports map[format.Replica]Report) error {
+	for node, addr := range s.others() {
+		if r, ok := reports[node]; ok && r.Address != addressHash(addr) {
+			return fmt.Errorf("replication: node %d is not known as %s to itself: all nodes need the same list of peers", node, addr)
+		}
+	}
+	return nil
 }
 
 // guardTries is how often a node that has taken part before asks.

@@ -163,8 +163,8 @@ func (d *LogDB) saveOfUpdate(u *pb.Update) *logstore.Save {
 	return v
 }
 
-// localClient stands in for the client of entries that a single node wrote: the library panics on a proposal
-// without one, and no client of its own has this number.
+// localClient stands in for the client, and the key, of entries that a single node wrote: the library panics on a proposal
+// without them, and no client of its own has this number.
 const localClient = 1
 
 // IterateEntries implements raftio.ILogDB. It includes the entry with which maxSize is exceeded, and counts it.
@@ -192,7 +192,7 @@ func (d *LogDB) IterateEntries(ents []pb.Entry, size, shard, replica, low, high,
 		p := pb.Entry{Index: uint64(e.Index), Term: uint64(e.Term), Type: pb.EntryType(e.Type),
 			Key: e.Key, ClientID: e.ClientID, SeriesID: e.SeriesID, RespondedTo: e.RespondedTo, Cmd: e.Data}
 		if p.Type == pb.EncodedEntry && p.ClientID == 0 {
-			p.ClientID = localClient
+			p.ClientID, p.Key = localClient, localClient
 		}
 		ents = append(ents, p)
 	}

@@ -120,3 +120,64 @@ func TestMembership(t *testing.T) {
 		return v[4] == addr
 	})
 }
+
+// TestPeersDisagree: a list of peers that calls a node by another address than it does itself is refused; the library would
+// panic in every node that hears of it.
+func TestPeersDisagree(t *testing.T) {
+	c := newTestCluster(t, 3, nil)
+	c.leader()
+	c.stop(2)
+	right := c.peers[3]
+	c.peers[3] = freePair(t)
+	seq, _ := c.nodes[3].Cluster()
+	s := seq.(*Sequencer)
+	reports := map[format.Replica]Report{3: s.report(0)}
+	other, err := NewSequencer(s.log, nil, Options{Node: 3, Peers: c.peers, Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	other.o.Node = 1 // as node 1 would see node 3
+	other.members = nil
+	if err := other.sameAddresses(reports); err == nil {
+		t.Error("another address passed")
+	}
+	other.o.Peers[3] = right
+	if err := other.sameAddresses(reports); err != nil {
+		t.Error(err)
+	}
+	c.start(2)
+}
+
+// TestJudge: what lets a disk vote.
+func TestJudge(t *testing.T) {
+	own := engine.Disk{ID: format.UUID{1}, Boot: 5}
+	known := func(id byte, boot uint64, flags uint32) Report {
+		return Report{KnownDisk: [16]byte{id}, KnownBoot: boot, Flags: flags}
+	}
+	const born, sure = ReportBorn, ReportBorn | ReportSure
+	for _, c := range []struct {
+		name    string
+		fresh   bool
+		reports []Report
+		done    bool
+		err     error
+	}{
+		{"nobody answers a new one", true, nil, false, nil},
+		{"two new ones of three", true, []Report{{}}, true, nil},
+		{"a cluster that may be behind", true, []Report{{Flags: born}}, false, nil},
+		{"a cluster that knows nothing of it", true, []Report{{Flags: sure}}, true, nil},
+		{"another disk had the number", true, []Report{{}, known(2, 1, born)}, false, errWiped},
+		{"another disk has it now", false, []Report{known(2, 1, sure)}, false, errWiped},
+		{"opened more often than this copy", false, []Report{known(1, 5, born)}, false, errReverted},
+		{"opened once more than is known", false, []Report{known(1, 4, sure)}, true, nil},
+		{"all start at once", false, []Report{known(1, 4, born)}, false, nil},
+	} {
+		reports := map[format.Replica]Report{}
+		for i, r := range c.reports {
+			reports[format.Replica(i+2)] = r
+		}
+		if done, err := judge(own, c.fresh, reports, 3); done != c.done || !errors.Is(err, c.err) || (err == nil) != (c.err == nil) {
+			t.Errorf("%s: %v, %v", c.name, done, err)
+		}
+	}
+}

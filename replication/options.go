@@ -61,6 +61,7 @@ const (
 )
 
 func (o Options) withDefaults() Options {
+	o.Peers = maps.Clone(o.Peers)
 	if o.Tick == 0 {
 		o.Tick = defaultTick
 	}

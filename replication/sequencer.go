@@ -191,7 +191,10 @@ func (s *Sequencer) Join(p engine.Peer) error {
 	if s.links, err = newLinks(s); err != nil {
 		return err
 	}
-	if err = s.guard(s.fresh); err != nil {
+	if err = s.countStart(); err == nil {
+		err = s.guard(s.fresh)
+	}
+	if err != nil {
 		return err
 	}
 	if s.host, err = dragonboat.NewNodeHost(s.hostConfig()); err != nil {
@@ -210,6 +213,16 @@ func (s *Sequencer) Join(p engine.Peer) error {
 	s.loops.Add(1)
 	go s.census()
 	return nil
+}
+
+// countStart makes durable that the directory was opened once more, since the others will remember it: an extent bears the
+// number. An empty one writes its bootstrap record next.
+func (s *Sequencer) countStart() error {
+	st, _ := s.log.Replica(group, s.o.Node)
+	if st.Bootstrap == nil {
+		return nil
+	}
+	return s.log.Append(&logstore.Save{Group: group, Replica: s.o.Node, Bootstrap: st.Bootstrap})
 }
 
 // initial are the members to start with: those of the first start, always. One that joins is told.

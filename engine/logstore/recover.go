@@ -355,6 +355,7 @@ func (l *loader) loadTail(g *segment, free bool) error {
 			return corrupt(g.name, k.pos, "%w", err)
 		}
 		k.step(&h)
+		s.boot = max(s.boot, h.Boot+1)
 		g.used, g.extents, g.sum = k.pos, k.next-1, k.prev
 	}
 }

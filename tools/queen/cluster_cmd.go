@@ -10,7 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"queen/engine"
+	"queen/engine/clock"
 	"queen/engine/format"
+	"queen/engine/vfs"
 	"queen/replication"
 	"queen/tools/cli"
 	"queen/tools/config"
@@ -43,7 +46,7 @@ that lost its disk is removed and comes back under another one.`,
 		Long: "What every node says of itself. Exits 5 when a node does not answer, is not up to date, or nobody leads.",
 		RunE: func(*cobra.Command, []string) error { return f.status(s) }}
 	status.Flags().StringVarP(&f.output, "output", "o", "", "table, json, ndjson or yaml")
-	cmd.AddCommand(status,
+	cmd.AddCommand(status, bootstrapCommand(),
 		&cobra.Command{Use: "wait", Short: "Wait until every node is up to date and one leads", Args: cobra.NoArgs,
 			RunE: func(*cobra.Command, []string) error { return f.wait() }},
 		f.change("transfer-leader NODE", "Make a node lead", 1,
@@ -62,6 +65,27 @@ that lost its disk is removed and comes back under another one.`,
 			func(ctx context.Context, c *replication.Client, node format.Replica, _ []string) error {
 				return c.Remove(ctx, node)
 			}))
+	return cmd
+}
+
+// bootstrapCommand works on a directory, not on a node.
+func bootstrapCommand() *cobra.Command {
+	var data, addr string
+	cmd := &cobra.Command{Use: "bootstrap", Short: "Make a stopped single node the first node of a cluster", Args: cobra.NoArgs,
+		Long: `Make the data directory of a single node, which must be stopped, that of node 1 of a cluster. It is started with
+--node-id 1 and --peers from then on, never as a single node again; other nodes are added to it.`,
+		RunE: func(*cobra.Command, []string) error {
+			if data == "" || addr == "" {
+				return cli.Errorf(cli.Usage, "--data and --peer-addr are needed")
+			}
+			err := replication.Bootstrap(engine.Config{FS: vfs.NewOS(vfs.OSOptions{}), Clock: clock.Real(), Rand: clock.RealRand(), Dir: data}, addr)
+			if err != nil {
+				return cli.Errorf(cli.Usage, "%w", err)
+			}
+			return nil
+		}}
+	cmd.Flags().StringVar(&data, "data", "", "data directory of the single node")
+	cmd.Flags().StringVar(&addr, "peer-addr", "", "raft address under which other nodes will reach it, HOST:PORT")
 	return cmd
 }
 
