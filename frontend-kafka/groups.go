@@ -17,7 +17,8 @@ import (
 // startGroups begins to coordinate consumer groups.
 func (f *Frontend) startGroups() {
 	f.groups = groups.New(groups.Options{Store: groupStore{f}, Topics: groupTopics{f}, Clock: f.opts.Clock, Logger: f.opts.Logger,
-		Owns: f.coordinates, ConsumerTimes: f.consumerTimes, JoinDelay: f.opts.Groups.JoinDelay, SessionMin: f.opts.Groups.SessionMin, SessionMax: f.opts.Groups.SessionMax})
+		Owns: f.coordinates, ConsumerTimes: f.consumerTimes,
+		JoinDelay: f.opts.Groups.JoinDelay, SessionMin: f.opts.Groups.SessionMin, SessionMax: f.opts.Groups.SessionMax})
 	f.timing.Go(func() { f.groups.Run(f.ended) })
 }
 

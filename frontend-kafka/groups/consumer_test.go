@@ -189,7 +189,9 @@ func TestConsumerCodes(t *testing.T) {
 		})},
 		{"joining without a subscription", kerr.InvalidRequest, with(func(q *kmsg.ConsumerGroupHeartbeatRequest) { q.SubscribedTopicNames = nil })},
 		{"an unknown assignor", kerr.UnsupportedAssignor, with(func(q *kmsg.ConsumerGroupHeartbeatRequest) { q.ServerAssignor = kmsg.StringPtr("sticky") })},
-		{"a bad regular expression", kerr.InvalidRegularExpression, with(func(q *kmsg.ConsumerGroupHeartbeatRequest) { q.SubscribedTopicRegex = kmsg.StringPtr("(") })},
+		{"a bad regular expression", kerr.InvalidRegularExpression, with(func(q *kmsg.ConsumerGroupHeartbeatRequest) {
+			q.SubscribedTopicRegex = kmsg.StringPtr("(")
+		})},
 		{"an unknown member", kerr.UnknownMemberID, with(func(q *kmsg.ConsumerGroupHeartbeatRequest) { q.MemberEpoch = 1 })},
 		{"an unknown group", kerr.GroupIDNotFound, func(r *rig, a, b *modern) int16 {
 			req := a.request()
