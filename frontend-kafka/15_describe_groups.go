@@ -31,10 +31,11 @@ func describeGroupsAPI() *api {
 func describeGroups(ctx context.Context, c *conn, r *request) (kmsg.Response, error) {
 	req := r.req.(*kmsg.DescribeGroupsRequest)
 	resp := req.ResponseKind().(*kmsg.DescribeGroupsResponse)
+	native := c.f.nativeGroups(ctx, c.caller())
 	for _, name := range req.Groups {
 		row := kmsg.NewDescribeGroupsResponseGroup()
 		row.Group, row.AuthorizedOperations = name, math.MinInt32
-		if row.ErrorCode = c.describeGroup(ctx, req.Version, &row); row.ErrorCode != 0 && row.State == "" {
+		if row.ErrorCode = c.describeGroup(ctx, req.Version, native, &row); row.ErrorCode != 0 && row.State == "" {
 			row.State = string(groups.Dead)
 		}
 		resp.Groups = append(resp.Groups, row)
@@ -42,7 +43,9 @@ func describeGroups(ctx context.Context, c *conn, r *request) (kmsg.Response, er
 	return resp, nil
 }
 
-func (c *conn) describeGroup(ctx context.Context, version int16, row *kmsg.DescribeGroupsResponseGroup) int16 {
+func (c *conn) describeGroup(ctx context.Context, version int16, native func(string) (bool, error),
+	row *kmsg.DescribeGroupsResponseGroup,
+) int16 {
 	k, code := c.groupKey(row.Group)
 	if code != 0 {
 		return code
@@ -52,7 +55,7 @@ func (c *conn) describeGroup(ctx context.Context, version int16, row *kmsg.Descr
 		return code
 	}
 	if !found {
-		there, err := c.f.groupExists(ctx, c.caller(), row.Group)
+		there, err := native(row.Group)
 		if err != nil {
 			return groupCode(err)
 		}

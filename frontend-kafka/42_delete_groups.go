@@ -29,12 +29,12 @@ func deletedGroups(req *kmsg.DeleteGroupsRequest, one func(group string) int16) 
 }
 
 func deleteGroups(ctx context.Context, c *conn, r *request) (kmsg.Response, error) {
-	who := c.caller()
+	native := c.f.nativeGroups(ctx, c.caller())
 	return deletedGroups(r.req.(*kmsg.DeleteGroupsRequest), func(name string) int16 {
 		k, code := c.groupKey(name)
 		if code != 0 {
 			return code
 		}
-		return c.f.groups.Delete(ctx, k, func() (bool, error) { return c.f.groupExists(ctx, who, name) })
+		return c.f.groups.Delete(ctx, k, func() (bool, error) { return native(name) })
 	}), nil
 }

@@ -30,7 +30,7 @@ func offsetDelete(ctx context.Context, c *conn, r *request) (kmsg.Response, erro
 		resp.ErrorCode = code
 		return resp, nil
 	}
-	subscribed, code := c.f.groups.Subscribed(ctx, k, func() (bool, error) { return c.f.groupExists(ctx, who, req.Group) })
+	subscribed, code := c.f.groups.Subscribed(ctx, k, func() (bool, error) { return c.f.nativeGroups(ctx, who)(req.Group) })
 	if code != 0 {
 		resp.ErrorCode = code
 		return resp, nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -121,18 +122,21 @@ func (f *Frontend) commitOffsets(ctx context.Context, who engine.Caller, c engin
 	return nil, kerr.CoordinatorLoadInProgress.Code
 }
 
-// groupExists tells whether native consumers know a group of that name.
-func (f *Frontend) groupExists(ctx context.Context, who engine.Caller, group string) (bool, error) {
-	rows, err := f.engine.Catalog().Groups(ctx, who)
-	if err != nil {
-		return false, err
-	}
-	for i := range rows {
-		if rows[i].Name == group {
-			return true, nil
+// nativeGroups tells whether there is a group of a name that has positions or native consumers. It looks once, when it is
+// first asked.
+func (f *Frontend) nativeGroups(ctx context.Context, who engine.Caller) func(group string) (bool, error) {
+	look := sync.OnceValues(func() (map[string]bool, error) {
+		rows, err := f.engine.Catalog().Groups(ctx, who)
+		names := make(map[string]bool, len(rows))
+		for i := range rows {
+			names[rows[i].Name] = true
 		}
+		return names, err
+	})
+	return func(group string) (bool, error) {
+		names, err := look()
+		return names[group], err
 	}
-	return false, nil
 }
 
 // groupStore keeps rows of groups in the engine.

@@ -542,3 +542,28 @@ func TestNewMemberIsNotWaitedForEver(t *testing.T) {
 	a.join()
 	require.Len(t, a.joined.Members, 1)
 }
+
+// Goal: what members say of themselves is bounded, one by one and together.
+func TestWhatMembersSayIsBounded(t *testing.T) {
+	r := newRig(t, nil)
+	large := func(size int) *client {
+		c := r.client("range")
+		c.protocols[0].Metadata = make([]byte, size)
+		return c
+	}
+	require.Equal(t, kerr.InvalidRequest.Code, large(sayMax).join().joined.ErrorCode)
+	for range groupSayMax / (sayMax - 100) {
+		large(sayMax - 200).enter()
+	}
+	last := large(sayMax - 200).enter()
+	require.Equal(t, kerr.GroupMaxSizeReached.Code, last.joined.ErrorCode)
+
+	r.topics.set("t", 1)
+	m := r.modern("m", "t")
+	m.topics = []string{strings.Repeat("x", sayMax)}
+	req := m.request()
+	req.Group = "other"
+	require.Equal(t, kerr.InvalidRequest.Code, m.send(req))
+	m.topics, m.regex = []string{"t"}, kmsg.StringPtr(strings.Repeat("x", regexMax+1))
+	require.Equal(t, kerr.InvalidRegularExpression.Code, m.send(m.request()))
+}

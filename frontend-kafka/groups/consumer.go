@@ -33,8 +33,10 @@ type consumer struct {
 	topics     map[string]Topic
 	generation uint64
 	resolved   bool
-	hash       uint64
-	dirty      bool
+	// restUntil is until when a look at all topics is not repeated, monotonic microseconds.
+	restUntil int64
+	hash      uint64
+	dirty     bool
 }
 
 type partition struct {
@@ -197,6 +199,10 @@ func (h *heartbeat) check() (int16, string) {
 		return bad, "the group id is empty"
 	case len(req.Group) > groupNameMax:
 		return kerr.InvalidGroupID.Code, "the group id is longer than 255 bytes"
+	case saidInNames(req.SubscribedTopicNames) > sayMax:
+		return bad, "the subscribed topics are more than 512 KiB of names"
+	case req.SubscribedTopicRegex != nil && len(*req.SubscribedTopicRegex) > regexMax:
+		return kerr.InvalidRegularExpression.Code, "a regular expression is at most 4096 bytes"
 	case req.MemberEpoch < epochLeaveStatic:
 		return bad, "there is no such member epoch"
 	case req.MemberID == "" && (req.Version >= 1 || req.MemberEpoch != 0):
@@ -322,7 +328,7 @@ func (h *heartbeat) join() (*cmember, int16) {
 	}
 	m := c.members[id]
 	if m == nil {
-		if len(c.members) >= c.g.m.o.MaxMembers {
+		if len(c.members) >= c.g.m.o.MaxMembers || c.said()+saidInNames(req.SubscribedTopicNames) > groupSayMax {
 			return nil, kerr.GroupMaxSizeReached.Code
 		}
 		m = &cmember{id: id, instance: req.InstanceID, state: atTarget, assigned: assignment{}, revoking: assignment{}}
@@ -442,6 +448,25 @@ func (h *heartbeat) subscribe(m *cmember) (int16, string) {
 		h.c.bump()
 	}
 	return 0, ""
+}
+
+// saidInNames is the size of a subscription.
+func saidInNames(names []string) (n int) {
+	for _, name := range names {
+		n += 16 + len(name)
+	}
+	return n
+}
+
+// said is the size of what all members say.
+func (c *consumer) said() (n int) {
+	for _, m := range c.members {
+		n += saidInNames(m.topics)
+		if m.classic != nil {
+			n += saidBy(m.classic.protocols)
+		}
+	}
+	return n
 }
 
 // compile reads a regular expression of topics, which has to match the whole name; "" is none.

@@ -58,6 +58,10 @@ func (j *joinCall) check(m *Manager) int16 {
 	for _, p := range req.Protocols {
 		j.protocols = append(j.protocols, protocol{p.Name, p.Metadata})
 	}
+	if saidBy(j.protocols) > sayMax {
+		m.o.Logger.Warn("kafka: a member of a consumer group says too much to its assignors", "group", req.Group, "limit", sayMax)
+		return kerr.InvalidRequest.Code
+	}
 	if req.InstanceID != nil && (*req.InstanceID == "" || len(*req.InstanceID) > textMax) || len(req.MemberID) > 2*textMax {
 		return kerr.InvalidRequest.Code
 	}
@@ -136,11 +140,29 @@ func (j *joinCall) room() int16 {
 	switch {
 	case len(g.members)+len(g.pending) >= g.m.o.MaxMembers+g.m.o.MaxPending, len(g.members) >= g.m.o.MaxMembers:
 		return kerr.GroupMaxSizeReached.Code
+	case g.said()+saidBy(j.protocols) > groupSayMax:
+		return kerr.GroupMaxSizeReached.Code
 	case len(g.members) == 0 && g.m.full():
 		g.m.o.Logger.Warn("kafka: too many consumer groups with members on this node", "limit", g.m.o.MaxGroups)
 		return kerr.CoordinatorNotAvailable.Code
 	}
 	return 0
+}
+
+// saidBy is the size of what a member says to assignors.
+func saidBy(protocols []protocol) (n int) {
+	for i := range protocols {
+		n += 64 + len(protocols[i].Name) + len(protocols[i].Metadata)
+	}
+	return n
+}
+
+// said is the size of what all members say.
+func (g *group) said() (n int) {
+	for _, m := range g.members {
+		n += saidBy(m.protocols)
+	}
+	return n
 }
 
 // known has a member id: its own, or one that it was told.

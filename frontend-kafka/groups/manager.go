@@ -85,9 +85,14 @@ const (
 	newMemberWait = 5 * time.Minute
 	// saveWait bounds the writing of a row.
 	saveWait = 10 * time.Second
-	// groupNameMax bounds names of groups, bytes; textMax other texts of a member that are kept.
+	// groupNameMax bounds names of groups, bytes; textMax ids of members and the like.
 	groupNameMax = 255
 	textMax      = 1024
+	// sayMax bounds what one member says of itself, bytes: metadata for assignors, topics, a regular expression.
+	// groupSayMax bounds that of all members of a group.
+	sayMax      = 512 << 10
+	groupSayMax = 64 << 20
+	regexMax    = 4 << 10
 )
 
 func (o Options) withDefaults() Options {

@@ -35,10 +35,15 @@ func (c *consumer) resolve(ctx context.Context) error {
 	if c.resolved && generation == c.generation {
 		return nil
 	}
+	start := c.g.m.o.Clock.Mono()
+	if c.resolved && start < c.restUntil {
+		return nil
+	}
 	found, all, err := c.lookUp(ctx)
 	if err != nil {
 		return err
 	}
+	matching := matches(c.members, all)
 	for _, m := range c.members {
 		m.matched = m.matched[:0:0]
 		for _, name := range m.topics {
@@ -46,21 +51,42 @@ func (c *consumer) resolve(ctx context.Context) error {
 				m.matched = append(m.matched, name)
 			}
 		}
-		for _, t := range all {
-			if m.compiled != nil && m.compiled.MatchString(t.Name) {
-				m.matched = append(m.matched, t.Name)
-				found[t.Name] = t
-			}
+		for _, t := range matching[m.regex] {
+			m.matched = append(m.matched, t.Name)
+			found[t.Name] = t
 		}
 		slices.Sort(m.matched)
 		m.matched = slices.Compact(m.matched)
 	}
+	now := c.g.m.o.Clock.Mono()
+	c.restUntil = now + restFactor*(now-start)
 	hash := hashTopics(found)
 	if c.topics, c.generation, c.resolved = found, generation, true; hash != c.hash {
 		c.hash = hash
 		c.bump()
 	}
 	return nil
+}
+
+// restFactor keeps looks at topics, where they take long and topics come and go all the time, to a twentieth of the time.
+const restFactor = 20
+
+// matches lists the topics of each regular expression, "" for none.
+func matches(members map[string]*cmember, all []Topic) map[string][]Topic {
+	out := map[string][]Topic{}
+	for _, m := range members {
+		if _, done := out[m.regex]; done || m.compiled == nil {
+			continue
+		}
+		list := []Topic{}
+		for _, t := range all {
+			if m.compiled.MatchString(t.Name) {
+				list = append(list, t)
+			}
+		}
+		out[m.regex] = list
+	}
+	return out
 }
 
 // topicNamed finds one topic.
