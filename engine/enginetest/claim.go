@@ -109,7 +109,7 @@ func (s *state) candidates(qs []*queue, r *engine.PopRequest) []candidate {
 				continue
 			}
 			if c := g.cursor(p); c.ready != 0 {
-				out = append(out, candidate{g: g, p: p, ready: c.ready, exact: c.exact, fresh: !c.touched && p.start == 0})
+				out = append(out, candidate{g: g, p: p, ready: c.ready, exact: c.exact, fresh: !c.touched && p.start == 0 && !p.placed})
 			}
 		}
 	}

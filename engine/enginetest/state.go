@@ -65,6 +65,8 @@ type part struct {
 	// revealed is what windowBuffer has let through: everything below it.
 	revealed format.Offset
 	byID     map[string][]format.Offset // caller's transactionId to offsets, rising
+	// placed: a position was set there. An engine may note that as a change, ahead of what is appended later.
+	placed bool
 }
 
 type message struct {

@@ -17,6 +17,7 @@ func (s *state) position(t format.Tenant, op *engine.CommitOffset) engine.Result
 	}
 	g := s.register(q, groupName(op.Group), engine.Start{Kind: op.Start}, false)
 	old := g.cursor(p)
+	p.placed = true
 	if op.Forget {
 		g.cursors[p] = &cursor{}
 	} else {
