@@ -56,8 +56,10 @@ func (n *Node) Apply(c Committed) (Applied, error) {
 	if n.cluster != nil {
 		n.cluster.applied()
 	}
+	touched := n.state.m.Touched()
+	n.mark(touched) // first: who is told of a change finds it marked
 	n.complete(fl)
-	n.wake(n.state.m.Touched())
+	n.wake(touched)
 	if switched && n.ready.Load() {
 		n.ephemeral.refresh()
 	}
@@ -142,13 +144,11 @@ func (n *Node) complete(fl *flight) {
 	fl.release()
 }
 
-// wake lets parked pops fly that may find work now, and marks watched partitions. Partitions are looked at one by one
-// only where somebody waits for one of them: an entry touches hundreds.
+// wake lets parked pops fly that may find work now. Partitions are looked at one by one only where somebody waits for one of them: an entry touches hundreds.
 func (n *Node) wake(touched []machine.Touched) {
 	if len(touched) == 0 {
 		return
 	}
-	n.mark(touched)
 	parked, pinned := n.park.counts()
 	if parked == 0 {
 		return
