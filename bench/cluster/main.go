@@ -21,6 +21,7 @@ type options struct {
 	binary, dir, faults                  string
 	nodes, partitions, consumers, keyers int
 	seconds, every, lasts                time.Duration
+	failovers                            int
 	seed                                 uint64
 	tick                                 time.Duration
 }
@@ -39,6 +40,7 @@ func main() {
 	flag.DurationVar(&o.lasts, "lasts", 3*time.Second, "how long a fault lasts")
 	flag.DurationVar(&o.tick, "tick", 50*time.Millisecond, "the nodes' --peer-tick")
 	flag.Uint64Var(&o.seed, "seed", uint64(time.Now().UnixNano()), "seed of clients and faults")
+	flag.IntVar(&o.failovers, "failovers", 0, "measure so many failovers instead")
 	asJSON := flag.Bool("json", false, "print one JSON object")
 	flag.Parse()
 	r, err := run(o)
@@ -69,6 +71,12 @@ func run(o options) (*report.Report, error) {
 		return nil, err
 	}
 	r := &report.Report{Program: "cluster"}
+	if o.failovers > 0 {
+		if err := failover(c, o.failovers, r); err != nil {
+			return nil, err
+		}
+		return r, c.stop()
+	}
 	h := &history{begin: time.Now(), pushed: make([][]pushRecord, o.partitions)}
 	_, first := c.role(max(c.leader(), 0))
 	if err := o.load(c, h, r); err != nil {
