@@ -1,6 +1,7 @@
 package replication
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -31,8 +32,8 @@ func (l *libLogger) SetLevel(logger.LogLevel) {}
 
 func (l *libLogger) say(level slog.Level, format string, args []any) {
 	to := libraryLog.to.Load()
-	if to.Enabled(nil, level) { //nolint:staticcheck // handlers of levels look at no context
-		to.Log(nil, level, "raft: "+fmt.Sprintf(format, args...), "package", l.pkg) //nolint:staticcheck // likewise
+	if to.Enabled(context.Background(), level) {
+		to.Log(context.Background(), level, "raft: "+fmt.Sprintf(format, args...), "package", l.pkg)
 	}
 }
 
