@@ -149,6 +149,11 @@ func (d *rendering) claim(cl *format.Claim, part *claimedSpan) error {
 		}
 		return d.skip(cl)
 	}
+	if part.Counts && lease {
+		if moved, err := d.toHead(cl, &s, first); moved || err != nil {
+			return err
+		}
+	}
 	last := d.messages[len(d.messages)-1].Offset
 	switch {
 	case next < cl.End: // the byte budget cut the range
@@ -159,13 +164,34 @@ func (d *rendering) claim(cl *format.Claim, part *claimedSpan) error {
 	d.claims = append(d.claims, Claimed{Queue: part.QueueName, Partition: part.name,
 		PartitionID: cl.Partition, First: d.messages[first].Offset, Last: last, Attempt: cl.Attempt})
 	if lease {
-		ids.judgeRepeats()
-		d.ids = append(d.ids, ids)
-		if used := len(d.hashes) + len(ids.ids); used <= cap(d.hashes) {
-			d.hashes = d.hashes[:used] // those of ids are there, or were moved elsewhere and this part stays unused
-		}
+		d.keep(&ids)
 	}
 	return nil
+}
+
+// keep remembers the ids under which the messages of a claim go out.
+func (d *rendering) keep(ids *deliveredClaim) {
+	ids.judgeRepeats()
+	d.ids = append(d.ids, *ids)
+	if used := len(d.hashes) + len(ids.ids); used <= cap(d.hashes) {
+		d.hashes = d.hashes[:used] // those of ids are there, or were moved elsewhere and this part stays unused
+	}
+}
+
+// toHead moves the cursor to the first message when the range begins with ends of transactions or aborted records, where
+// deliveries of the head are counted: what is given up in the end has to be that message. The partition is popped again.
+func (d *rendering) toHead(cl *format.Claim, s *span, first int) (moved bool, err error) {
+	head := d.messages[first].Offset
+	if head == s.from || cl.Conflated > 0 {
+		return false, nil
+	}
+	row, ok, err := d.call.n.rows.At(s.pid, s.from, s.newest)
+	if err != nil || !ok || row.Flags&ofTransactions == 0 {
+		return false, err
+	}
+	d.messages = d.messages[:first]
+	d.commands().AddSkip(&format.Skip{Lease: d.answer.result.Lease, Partition: cl.Partition, Upto: head})
+	return true, nil
 }
 
 func (d *rendering) commands() *format.CommandBuf {

@@ -201,10 +201,9 @@ func (p *producing) bounds(items []format.Result) {
 			continue
 		}
 		a := &p.sub.flight.results.Appends[items[k].At]
-		part, ok := p.n.partByIDLocked(p.caller.Tenant, a.Partition)
-		if !ok {
-			continue // deleted right after
+		// One that is not there was deleted right after.
+		if start, end, ok := p.n.state.m.Bounds(p.caller.Tenant, a.Partition); ok {
+			out.Start, out.End = start, max(out.End, end)
 		}
-		out.Start, out.End = part.start, max(out.End, part.next)
 	}
 }

@@ -16,6 +16,7 @@ type fetching struct {
 	left   int // bytes of the call
 	any    bool
 	epochs machine.Epochs
+	queue  machine.Queue // looked at last
 	part   partView
 	end    format.Offset // of what is returned of the partition
 	aborts bool          // some of that is of transactions
@@ -54,13 +55,8 @@ func (f *fetching) one(c Caller, at *FetchAt) {
 	if out.Err = checkNames(at.Queue, at.Partition, "partition"); out.Err != nil {
 		return
 	}
-	part, queueExists, ok := f.n.partByName(c.Tenant, at.Queue, at.Partition)
-	switch {
-	case !queueExists:
-		out.Err = errOfCode(format.CodeUnknownQueue)
-		return
-	case !ok:
-		out.Err = errOfCode(format.CodeUnknownPartition)
+	part, code := f.look(c, at)
+	if out.Err = errOfCode(code); out.Err != nil {
 		return
 	}
 	f.part, f.end, f.aborts = part, 0, false
@@ -91,6 +87,26 @@ func (f *fetching) one(c Caller, at *FetchAt) {
 	if at.Committed && f.aborts {
 		f.aborted(at.Offset)
 	}
+}
+
+// look finds the partition. Positions of one queue stand together, so that it is looked up once.
+func (f *fetching) look(c Caller, at *FetchAt) (partView, format.Code) {
+	f.n.state.RLock()
+	defer f.n.state.RUnlock()
+	m := f.n.state.m
+	if f.queue.Name != at.Queue || f.queue.ID == 0 {
+		var ok bool
+		if f.queue, ok = m.QueueByName(c.Tenant, at.Queue); !ok {
+			return partView{}, format.CodeUnknownQueue
+		}
+	}
+	p, ok := m.PartitionIn(f.queue.ID, viewBytes(at.Partition))
+	if !ok {
+		return partView{}, format.CodeUnknownPartition
+	}
+	part := newPartView(p, &f.queue)
+	part.name = at.Partition
+	return part, format.CodeOK
 }
 
 // aborted tells which of the records that are returned were aborted.

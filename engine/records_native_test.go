@@ -154,3 +154,50 @@ func TestReadsSeeCommittedRecords(t *testing.T) {
 	require.Equal(t, format.Offset(5), latest())
 	require.Equal(t, 2, browse())
 }
+
+// Goal: what is given up after too many deliveries is the message that was delivered, not what stood before it.
+func TestDeliveriesOfAMessageBehindAnEnd(t *testing.T) {
+	r := newRecordRig(t)
+	r.configure(format.QueueOptions{Set: format.OptMaxDeliveries, MaxDeliveries: 2})
+	p := r.producer("tx")
+	p.implicit = true
+	require.Nil(t, p.send("0", "a").Err)
+	require.NoError(t, p.end(false, true))
+	r.say("0", `"poison"`) // 2
+	r.say("0", `"next"`)   // 3
+	for range 2 {
+		got, d := r.one("g", 10, false)
+		require.Equal(t, []string{`2="poison"`, `3="next"`}, got)
+		require.Equal(t, format.Offset(2), d.Claims[0].First)
+		r.clock.Advance(2 * time.Minute)
+		r.node.Settle()
+	}
+	got, _ := r.one("g", 1, false)
+	require.Equal(t, []string{`3="next"`}, got)
+	dead, err := r.node.Catalog().DeadLetters(context.Background(), someone, engine.DeadLetterFilter{Queue: "q"})
+	require.NoError(t, err)
+	require.Len(t, dead, 1)
+	require.Equal(t, `"poison"`, string(dead[0].Message.Payload))
+}
+
+// Goal: a partition that Kafka's clients know keeps its next offset when it is empty and idle; others are forgotten.
+func TestIdlePartitionsOfKafka(t *testing.T) {
+	r := newRecordRig(t)
+	r.close()
+	r.config = func(c *engine.Config) { c.PartitionCleanup = time.Hour }
+	r.open()
+	r.configure(format.QueueOptions{Set: format.OptRetentionSeconds | format.OptRetentionEnabled, RetentionSeconds: 60, RetentionEnabled: true})
+	require.Nil(t, r.produce("0", recordsOf(t, head(), "a", "b")).Err)
+	r.say("side", `"x"`)
+	r.clock.Advance(2 * time.Hour)
+	r.node.Settle()
+	r.node.Sweep()
+	r.node.Settle()
+	info, err := r.node.Catalog().Topic(context.Background(), someone, "q")
+	require.NoError(t, err)
+	require.Equal(t, [3]uint64{1, 1, 0}, [3]uint64{info.Partitions, uint64(info.Width), info.Hidden})
+	f := r.fetch("0", 2, false)
+	require.Nil(t, f.Err)
+	require.Equal(t, [2]format.Offset{2, 2}, [2]format.Offset{f.Start, f.End})
+	require.Equal(t, format.Offset(2), r.produce("0", recordsOf(t, head(), "c")).Base)
+}

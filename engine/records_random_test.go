@@ -312,7 +312,8 @@ func (w *recordWorld) natively(partition string) map[format.Offset]string {
 	w.t.Helper()
 	out := map[format.Offset]string{}
 	for next := format.Offset(0); ; {
-		res, err := w.e.Read(context.Background(), someone, engine.ReadRequest{At: []engine.Position{{Queue: "q", Partition: partition, Offset: next, MaxBytes: 500}}})
+		res, err := w.e.Read(context.Background(), someone, engine.ReadRequest{At: []engine.Position{{Queue: "q", Partition: partition, Offset: next,
+			MaxBytes: 500}}})
 		require.NoError(w.t, err)
 		p := &res.Parts[0]
 		require.Nil(w.t, p.Err)

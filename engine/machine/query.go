@@ -363,6 +363,25 @@ func (m *Machine) PartitionByName(t format.Tenant, queue, name string) (Partitio
 	return Partition{}, false
 }
 
+// PartitionIn is PartitionByName for a queue that was found, without the name, so that nothing is allocated.
+func (m *Machine) PartitionIn(queue format.QueueID, name []byte) (Partition, bool) {
+	if q := m.liveQueue(queue); q != nil {
+		if h := m.partByName(q, name); h != 0 {
+			return m.unnamed(h), true
+		}
+	}
+	return Partition{}, false
+}
+
+// Bounds are the explicit log start and the end of a partition of the tenant's live queues.
+func (m *Machine) Bounds(t format.Tenant, id format.PartitionID) (start, end format.Offset, ok bool) {
+	_, p := m.partByID(id)
+	if p == nil || m.queues[p.queue].tenant != t {
+		return 0, 0, false
+	}
+	return m.logStart(p), p.next, true
+}
+
 // PartitionByID finds a partition of the tenant's live queues; another tenant's is unknown (S-ack-23).
 func (m *Machine) PartitionByID(t format.Tenant, id format.PartitionID) (Partition, bool) {
 	h, p := m.partByID(id)
@@ -379,6 +398,8 @@ type Span struct {
 	Trim      format.Offset // explicit log start
 	Cutoff    format.Wall   // frames created before are gone
 	TTL       format.Wall   // time to live, microseconds; 0 for ever
+	// Counts: what is at the head is given up after so many deliveries, so that it has to be something deliverable.
+	Counts bool
 }
 
 // SpanOf is PartitionByID for a reader of what a Pop claimed, who asks about many.
@@ -391,7 +412,8 @@ func (m *Machine) SpanOf(t format.Tenant, id format.PartitionID) (s Span, ok boo
 	if q.tenant != t {
 		return s, false
 	}
-	return Span{QueueName: q.name, Name: m.names.Get(p.name), Trim: m.logStart(p), Cutoff: q.cutoff, TTL: q.ttl()}, true
+	return Span{QueueName: q.name, Name: m.names.Get(p.name), Trim: m.logStart(p), Cutoff: q.cutoff, TTL: q.ttl(),
+		Counts: q.opts.MaxDeliveries > 0}, true
 }
 
 // Partitions lists partitions of a queue with ids above after, in order of creation, that were written
