@@ -214,16 +214,22 @@ func (p *producing) submit(ctx context.Context) error {
 	return nil
 }
 
-// throttle tells the client to wait when the node has more to do than it can: 1 to 30 s. The connection is not read
-// from for as long, whether the client obeys or not.
+// throttle tells the client to wait when the node has more to do than it can. The connection is not read from for as
+// long, whether the client obeys or not.
 func (p *producing) throttle(call *produceCall, err error) {
+	if d := pauseOf(err); d > 0 {
+		call.resp.ThrottleMillis = max(call.resp.ThrottleMillis, int32(d/time.Millisecond))
+		p.c.throttled = max(p.c.throttled, d)
+	}
+}
+
+// pauseOf is how long a client has to wait after an error, 1 to 30 s; 0 when it may try again at once.
+func pauseOf(err error) time.Duration {
 	var e *engine.Error
 	if !errors.As(err, &e) || e.Code != engine.CodeOverloaded && e.Code != engine.CodeRateLimited {
-		return
+		return 0
 	}
-	d := min(max(e.RetryAfter, time.Second), 30*time.Second)
-	call.resp.ThrottleMillis = max(call.resp.ThrottleMillis, int32(d/time.Millisecond))
-	p.c.throttled = max(p.c.throttled, d)
+	return min(max(e.RetryAfter, time.Second), 30*time.Second)
 }
 
 func (c *produceCall) fail(part *kmsg.ProduceResponseTopicPartition, err error) {

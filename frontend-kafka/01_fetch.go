@@ -48,8 +48,10 @@ func fetch(ctx context.Context, c *conn, r *request) (kmsg.Response, error) {
 	}
 	defer s.mu.Unlock()
 	defer s.unwatch()
-	f := &fetching{c: c, who: c.caller(), s: s, full: full, epoch: c.f.leaderEpoch(ctx), left: c.grant(req),
-		committed: req.IsolationLevel == 1}
+	f := &fetching{c: c, who: c.caller(), s: s, full: full, epoch: c.f.leaderEpoch(ctx), committed: req.IsolationLevel == 1,
+		limit: min(max(int(req.MaxBytes), 1), fetchBytesMax)}
+	defer f.hold()
+	f.claim()
 	f.wanted = int(min(max(req.MinBytes, 0), fetchMinMax))
 	f.read(ctx, s.ready(f.committed))
 	if wait := min(time.Duration(req.MaxWaitMillis)*time.Millisecond, fetchWaitMax); wait > 0 && !f.complete() {
@@ -57,6 +59,7 @@ func fetch(ctx context.Context, c *conn, r *request) (kmsg.Response, error) {
 	}
 	resp.SessionID = s.id
 	f.answer(resp)
+	resp.ThrottleMillis = int32(f.throttled / time.Millisecond)
 	return resp, ctx.Err()
 }
 
@@ -71,10 +74,12 @@ func (f *fetching) park(ctx context.Context, wait time.Duration) {
 		f.read(ctx, f.s.all())
 	}
 	for !f.complete() {
+		f.reserve(f.got)
 		changes, err := f.s.watcher.Next(waiting)
 		if err != nil {
 			return
 		}
+		f.claim()
 		f.read(ctx, f.s.changed(changes))
 	}
 }
@@ -88,8 +93,11 @@ type fetching struct {
 	epoch     int32 // of every partition
 	committed bool
 	wanted    int // bytes that complete the answer
+	limit     int // bytes that the client takes
 	left      int // bytes that still fit
 	got       int
+	reserved  int // bytes claimed of the room for answers
+	throttled time.Duration
 	failed    bool
 	// parts are those that were looked at, each once, in the order of the first look.
 	parts []*fetchPart
@@ -121,6 +129,7 @@ func (f *fetching) read(ctx context.Context, parts []*fetchPart) {
 		for i, p := range f.of {
 			switch {
 			case err != nil:
+				f.throttle(err)
 				f.fail(p, fetchCode(err, p.topic.byID))
 			case i < len(res):
 				if full {
@@ -266,7 +275,7 @@ func (f *fetching) answer(resp *kmsg.FetchResponse) {
 		}
 		p.res = nil
 	}
-	f.c.holds(f.got)
+	f.reserve(f.got)
 	// Encoded at once: an answer of megabytes that doubles its way there copies and clears as much again.
 	f.c.out = slices.Grow(f.c.out, f.got+len(f.parts)*fetchPartRoom)
 }

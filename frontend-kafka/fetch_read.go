@@ -170,16 +170,28 @@ const answerFloor = 64 << 10
 // answers counts the bytes of records in answers that are not written yet, over all connections.
 type answers struct{ held atomic.Int64 }
 
-// grant is how many bytes of records the answer to a fetch may have.
-func (c *conn) grant(req *kmsg.FetchRequest) int {
-	want := min(max(int64(req.MaxBytes), 1), fetchBytesMax)
-	return int(min(want, max(c.f.opts.Memory-c.f.answers.held.Load(), answerFloor)))
+// claim takes room for what the answer may still get.
+func (f *fetching) claim() {
+	f.reserve(f.got)
+	free := f.c.f.opts.Memory - f.c.f.answers.held.Load()
+	f.left = min(f.limit-f.got, max(int(free), answerFloor))
+	f.reserve(f.got + f.left)
 }
 
-// holds counts bytes of an answer until it is written.
-func (c *conn) holds(n int) {
-	c.held += int64(n)
-	c.f.answers.held.Add(int64(n))
+// reserve makes the claimed room n bytes.
+func (f *fetching) reserve(n int) {
+	f.c.f.answers.held.Add(int64(n - f.reserved))
+	f.reserved = n
+}
+
+// hold leaves what is claimed to the connection until the answer is written.
+func (f *fetching) hold() { f.c.held += int64(f.reserved) }
+
+// throttle tells the client to wait when the node has more to do than it can.
+func (f *fetching) throttle(err error) {
+	if d := pauseOf(err); d > 0 {
+		f.throttled, f.c.throttled = max(f.throttled, d), max(f.c.throttled, d)
+	}
 }
 
 // wrote lets go of what answers held.
