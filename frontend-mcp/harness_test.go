@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net"
+	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -156,3 +157,6 @@ func (r *rig) pop(q engine.PopRequest) *engine.Delivery {
 	}
 	return d
 }
+
+// newRecorder takes an answer in memory.
+func newRecorder() *httptest.ResponseRecorder { return httptest.NewRecorder() }
