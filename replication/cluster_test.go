@@ -26,6 +26,7 @@ type testCluster struct {
 	nodes map[format.Replica]*engine.Node
 	set   func(*engine.Config)
 	join  format.Replica // joins instead of starting as one of the first
+	tls   *TLS
 }
 
 func newTestCluster(t *testing.T, nodes int, set func(*engine.Config)) *testCluster {
@@ -37,13 +38,19 @@ func newTestCluster(t *testing.T, nodes int, set func(*engine.Config)) *testClus
 	for node := range c.peers {
 		all = append(all, node)
 	}
-	c.start(all...)
-	t.Cleanup(func() {
+	c.begin(all...)
+	return c
+}
+
+// begin starts the first nodes, and stops whatever runs at the end of the test.
+func (c *testCluster) begin(nodes ...format.Replica) {
+	c.nodes = map[format.Replica]*engine.Node{}
+	c.t.Cleanup(func() {
 		for node := range c.nodes {
 			c.stop(node)
 		}
 	})
-	return c
+	c.start(nodes...)
 }
 
 // freePair finds two neighbouring ports below the ephemeral range.
@@ -78,7 +85,7 @@ func (c *testCluster) open(node format.Replica) (*engine.Node, error) {
 	if c.set != nil {
 		c.set(&cfg)
 	}
-	return Open(cfg, Options{Node: node, Peers: c.peers, Joining: node == c.join, Tick: 20 * time.Millisecond})
+	return Open(cfg, Options{Node: node, Peers: c.peers, Joining: node == c.join, TLS: c.tls, Tick: 20 * time.Millisecond})
 }
 
 // start opens nodes at once: a cluster forms when a majority is there.
