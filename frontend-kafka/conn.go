@@ -110,8 +110,9 @@ func (c *conn) serve() {
 		}
 		c.pause()
 	}
-	// The reader ends with the socket; what it still puts in is let go of.
+	// The reader ends with the socket, or with the context where it waits for others; what it still puts in is let go of.
 	_ = c.nc.Close()
+	c.cancel()
 	for fr, ok := c.in.take(); ok; fr, ok = c.in.take() {
 		c.f.budget.give(fr.charged)
 	}

@@ -149,6 +149,23 @@ func TestBudget(t *testing.T) {
 	n.f.budget.give(held)
 }
 
+// Goal: the memory of a decoded request is bounded by its elements, not only by its bytes.
+func TestProduceParts(t *testing.T) {
+	for v := int16(3); v <= 13; v++ {
+		for _, parts := range []int{1, produceParts - 1, produceParts} {
+			req := kmsg.NewPtrProduceRequest()
+			req.Version = v
+			req.Topics = []kmsg.ProduceRequestTopic{{Topic: "t", Partitions: make([]kmsg.ProduceRequestTopicPartition, parts)}}
+			req.Topics[0].Partitions[0].Records = []byte("records")
+			err := checkProduce(v, req.AppendTo(nil))
+			require.Equal(t, parts+1 > produceParts, err != nil, "v%d, %d: %v", v, parts, err)
+		}
+		many := kmsg.NewPtrProduceRequest()
+		many.Version, many.Topics = v, make([]kmsg.ProduceRequestTopic, produceParts+1)
+		require.Error(t, checkProduce(v, many.AppendTo(nil)))
+	}
+}
+
 // Goal: a node that stops answers what it has read and lets connections go.
 func TestShutdown(t *testing.T) {
 	n := start(t, nil)

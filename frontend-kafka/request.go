@@ -77,6 +77,11 @@ func (c *conn) parse(fr frame) (*request, error) {
 			return nil, r.refused("the header is cut short")
 		}
 	}
+	if r.key == produceKey {
+		if err := checkProduce(r.version, rd.Src); err != nil {
+			return nil, r.refused(err.Error())
+		}
+	}
 	if err := decode(r.req, rd.Src); err != nil {
 		return nil, r.refused("the body does not decode: " + err.Error())
 	}
