@@ -567,3 +567,30 @@ func TestWhatMembersSayIsBounded(t *testing.T) {
 	m.topics, m.regex = []string{"t"}, kmsg.StringPtr(strings.Repeat("x", regexMax+1))
 	require.Equal(t, kerr.InvalidRegularExpression.Code, m.send(m.request()))
 }
+
+// Goal: a coordinator that stood still gives its members time to be heard before it gives them up.
+func TestCoordinatorStoodStill(t *testing.T) {
+	r := newRig(t, nil)
+	r.topics.set("t", 2)
+	a, b := r.client("range"), r.client("range")
+	r.stable(a, b)
+	r.clock.Advance(30 * time.Second)
+	r.timers.fire()
+	require.Zero(t, a.heartbeat())
+	r.pass(9 * time.Second)
+	require.Equal(t, Stable, r.state())
+	require.Zero(t, a.heartbeat())
+	r.pass(2 * time.Second)
+	require.Equal(t, kerr.UnknownMemberID.Code, b.heartbeat())
+	require.Equal(t, kerr.RebalanceInProgress.Code, a.heartbeat())
+
+	r = newRig(t, nil)
+	r.topics.set("t", 2)
+	m := r.modern("m", "t")
+	require.Zero(t, m.beat())
+	r.clock.Advance(10 * time.Minute)
+	r.timers.fire()
+	require.Zero(t, m.ping())
+	r.pass(46 * time.Second)
+	require.Equal(t, kerr.UnknownMemberID.Code, m.ping())
+}

@@ -492,7 +492,14 @@ func (c *consumer) sessionEnds(m *cmember) {
 	if c.members[m.id] != m {
 		return
 	}
-	if m.deadline > c.g.m.o.Clock.Mono() {
+	now := c.g.m.o.Clock.Mono()
+	switch late := time.Duration(now-m.deadline) * time.Microsecond; {
+	case late < 0:
+		c.g.m.timers.setAt(m.timer, m.deadline)
+		return
+	case late > lateFrom:
+		session, _ := c.g.m.consumerTimes(c.g.key)
+		m.deadline = now + min(late, session).Microseconds()
 		c.g.m.timers.setAt(m.timer, m.deadline)
 		return
 	}

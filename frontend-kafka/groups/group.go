@@ -172,8 +172,13 @@ func (g *group) sessionEnds(m *member) {
 	if g.members[m.id] != m {
 		return
 	}
-	if left := m.deadline - g.m.o.Clock.Mono(); left > 0 {
+	now := g.m.o.Clock.Mono()
+	switch late := time.Duration(now-m.deadline) * time.Microsecond; {
+	case late < 0:
 		g.m.timers.setAt(m.timer, m.deadline)
+		return
+	case late > lateFrom:
+		g.aliveFor(m, min(late, m.session))
 		return
 	}
 	if !m.fresh && (m.join != nil || m.sync != nil) {
@@ -183,6 +188,10 @@ func (g *group) sessionEnds(m *member) {
 	g.m.o.Logger.Info("kafka: a member of a consumer group did not give a sign of life", "group", g.key.Group, "member", m.id)
 	g.leave(m, kerr.UnknownMemberID.Code)
 }
+
+// lateFrom is from when a timer that fires late says that this process stood still, or waited for its disk: signs of life
+// may wait to be read, and members get that time once more.
+const lateFrom = time.Second
 
 // leave removes a member and has the others share what it had.
 func (g *group) leave(m *member, code int16) {
