@@ -34,8 +34,10 @@ type Report struct {
 	// Address is a hash of the raft address under which it wants to be known.
 	Address   uint64
 	KnownBoot uint64
-	Flags     uint32
-	Version   uint32
+	// KnownApplied is up to where who asks said it had applied, as far as this node has heard since it started.
+	KnownApplied uint64
+	Flags        uint32
+	Version      uint32
 }
 
 // Bits of Report.Flags.
@@ -206,6 +208,9 @@ func (s *Sequencer) report(asker format.Replica) Report {
 	if d, ok := s.peer.DiskOf(asker); ok && asker != 0 {
 		r.KnownDisk, r.KnownBoot = d.ID, d.Boot
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r.KnownApplied = s.mu.heard[asker]
 	return r
 }
 
@@ -253,6 +258,9 @@ func (s *Sequencer) census() {
 		s.learnMembers(ctx)
 		s.mu.Lock()
 		s.mu.reports = reports
+		for node, r := range reports {
+			s.mu.heard[node] = max(s.mu.heard[node], r.Applied)
+		}
 		s.mu.Unlock()
 		if s.peer.Standing().Leads {
 			reports[s.o.Node] = s.report(0)

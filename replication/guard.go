@@ -10,11 +10,13 @@ import (
 	"queen/engine/format"
 )
 
-// errWiped, errReverted: a disk that forgot what it has promised must not vote.
+// errWiped, errReverted, errLost: a disk that forgot what it has promised must not vote.
 var (
 	errWiped = errors.New("replication: the data directory is empty, or another one than this node had: what it voted for and stored is gone, " +
 		"and it must not vote again. Remove this node from its cluster and add it under a new number (queen cluster remove, add; --peer-join)")
 	errReverted = errors.New("replication: the data directory is an older copy of itself, or runs twice: it must not vote. Remove this node " +
+		"from its cluster and add it under a new number (queen cluster remove, add; --peer-join)")
+	errLost = errors.New("replication: the log lacks its end: what was durable is gone, and the leader relies on it. Remove this node " +
 		"from its cluster and add it under a new number (queen cluster remove, add; --peer-join)")
 )
 
@@ -37,7 +39,8 @@ func (s *Sequencer) guard(fresh bool) error {
 		if err := s.sameAddresses(reports); err != nil {
 			return err
 		}
-		done, err := judge(own, fresh, reports, len(s.o.Peers))
+		st, _ := s.log.Replica(group, s.o.Node)
+		done, err := judge(own, uint64(st.Last), fresh, reports, len(s.o.Peers))
 		switch {
 		case err != nil || done || !fresh && tries >= guardTries:
 			return err
@@ -69,8 +72,9 @@ func (s *Sequencer) sameAddresses(reports map[format.Replica]Report) error {
 // guardTries is how often a node that has taken part before asks.
 const guardTries = 3
 
-// judge says whether what the others remember settles it: done, or an error for a disk that must not vote.
-func judge(own engine.Disk, fresh bool, reports map[format.Replica]Report, nodes int) (done bool, err error) {
+// judge says whether what the others remember settles it: done, or an error for a disk that must not vote. last is the
+// newest entry of its log.
+func judge(own engine.Disk, last uint64, fresh bool, reports map[format.Replica]Report, nodes int) (done bool, err error) {
 	empty := 1
 	for _, r := range reports {
 		known := engine.Disk{ID: r.KnownDisk, Boot: r.KnownBoot}
@@ -80,6 +84,8 @@ func judge(own engine.Disk, fresh bool, reports map[format.Replica]Report, nodes
 			return false, errWiped
 		case known.Boot >= own.Boot:
 			return false, errReverted
+		case r.KnownApplied > last:
+			return false, fmt.Errorf("%w: it ends at entry %d, and had applied %d", errLost, last, r.KnownApplied)
 		}
 		switch {
 		case r.Flags&ReportBorn == 0:

@@ -170,13 +170,15 @@ func TestJudge(t *testing.T) {
 		{"another disk has it now", false, []Report{known(2, 1, sure)}, false, errWiped},
 		{"opened more often than this copy", false, []Report{known(1, 5, born)}, false, errReverted},
 		{"opened once more than is known", false, []Report{known(1, 4, sure)}, true, nil},
+		{"a log that lost its end", false, []Report{{KnownDisk: [16]byte{1}, KnownBoot: 4, KnownApplied: 101, Flags: born}}, false, errLost},
+		{"a log that has its end", false, []Report{{KnownDisk: [16]byte{1}, KnownBoot: 4, KnownApplied: 100, Flags: sure}}, true, nil},
 		{"all start at once", false, []Report{known(1, 4, born)}, false, nil},
 	} {
 		reports := map[format.Replica]Report{}
 		for i, r := range c.reports {
 			reports[format.Replica(i+2)] = r
 		}
-		if done, err := judge(own, c.fresh, reports, 3); done != c.done || !errors.Is(err, c.err) || (err == nil) != (c.err == nil) {
+		if done, err := judge(own, 100, c.fresh, reports, 3); done != c.done || !errors.Is(err, c.err) || (err == nil) != (c.err == nil) {
 			t.Errorf("%s: %v, %v", c.name, done, err)
 		}
 	}

@@ -83,8 +83,9 @@ type Sequencer struct {
 		left     bool
 		members  Members
 		reports  map[format.Replica]Report
-		host     *dragonboat.NodeHost // once it takes part
-		held     bool                 // nothing is proposed: the leadership is about to move
+		heard    map[format.Replica]uint64 // how far others have said to have applied
+		host     *dragonboat.NodeHost      // once it takes part
+		held     bool                      // nothing is proposed: the leadership is about to move
 	}
 }
 
@@ -99,6 +100,7 @@ func NewSequencer(log *logstore.Store, fatal func(error), o Options) (*Sequencer
 	}
 	s := &Sequencer{o: o, log: log, fatal: fatal, elected: make(chan raftio.LeaderInfo, 1), ended: make(chan struct{}), joining: o.Joining, fresh: true}
 	s.mu.room.L = &s.mu.Mutex
+	s.mu.heard = map[format.Replica]uint64{}
 	s.members = map[uint64]dragonboat.Target{}
 	if !o.Joining {
 		for node, addr := range o.Peers {
