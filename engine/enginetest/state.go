@@ -65,7 +65,8 @@ type part struct {
 	// revealed is what windowBuffer has let through: everything below it.
 	revealed format.Offset
 	byID     map[string][]format.Offset // caller's transactionId to offsets, rising
-	// placed: a position was set there. An engine may note that as a change, ahead of what is appended later.
+	// placed: a position was set there, which an engine may note as a change, ahead of what is appended later; or a timer
+	// fired into it, and of those that were due at one time any may be the first.
 	placed bool
 }
 

@@ -21,7 +21,7 @@ func (s *state) position(t format.Tenant, op *engine.CommitOffset) engine.Result
 	if op.Forget {
 		g.cursors[p] = &cursor{}
 	} else {
-		g.cursors[p] = &cursor{touched: true, next: min(op.Offset, p.end()), consumed: old.consumed}
+		g.cursors[p] = &cursor{touched: true, next: min(op.Offset, p.end()), consumed: old.consumed, memos: old.memos}
 	}
 	s.refresh(q, false)
 	s.note(p)
