@@ -22,7 +22,11 @@ func (r *restorer) readLog() error {
 	w.idsFrom = w.after(r.position.Mark - min(r.position.Mark, slab.RecentChunks))
 	// What the runs lack as well, when some were lost.
 	w.runsFrom = w.after(min(r.n.ids.set.ClearTo(), r.position.Mark))
-	r.f.idRuns = r.n.ids.set.Files()
+	for _, f := range r.f.group().Files {
+		if isIDRun(f) { // also one that is being made again: the manifest names it
+			r.f.idRuns = append(r.f.idRuns, f)
+		}
+	}
 	r.f.mu.marks = slices.Clone(w.marks)
 	r.n.rows = r.f.runs.Index(r.n.seq.Group())
 	if c == 0 {

@@ -19,7 +19,7 @@ func (s *state) position(t format.Tenant, op *engine.CommitOffset) engine.Result
 	old := g.cursor(p)
 	p.placed = true
 	if op.Forget {
-		g.cursors[p] = &cursor{}
+		g.cursors[p] = &cursor{memos: old.memos}
 	} else {
 		g.cursors[p] = &cursor{touched: true, next: min(op.Offset, p.end()), consumed: old.consumed, memos: old.memos}
 	}
