@@ -33,8 +33,9 @@ var DefaultToolsets = []string{"cluster", "queues", "messages", "groups", "dlq",
 
 // view is what one caller may use: callers with the same view share a server.
 type view struct {
-	mode  Mode
-	roles auth.Roles
+	mode   Mode
+	roles  auth.Roles
+	tenant format.Tenant // changes that a server tells are its tenant's
 }
 
 // allRoles is what a caller may do when nobody is asked.
@@ -47,6 +48,8 @@ type Identity struct {
 	Tenant    format.Tenant
 	// Mode narrows Options.Mode for this caller; "" does not.
 	Mode Mode
+	// inner calls are the server's own and not counted.
+	inner bool
 }
 
 // subject names the caller for the audit and for what is bound to it.
@@ -75,7 +78,7 @@ func (f *Frontend) viewOf(id *Identity) view {
 	if id.Mode != "" && mode.allows(id.Mode) {
 		mode = id.Mode
 	}
-	return view{mode: mode, roles: id.roles()}
+	return view{mode: mode, roles: id.roles(), tenant: id.Tenant}
 }
 
 // offers tells whether a tool is in a view.

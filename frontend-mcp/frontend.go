@@ -135,9 +135,10 @@ type Frontend struct {
 	sealer  *sealer
 	rates   *rates
 
-	// stopping ends running calls when Shutdown's time is over.
-	stopping context.Context
-	stop     context.CancelFunc
+	// draining ends streams when Shutdown begins, stopping running calls when its time is over.
+	draining, stopping context.Context
+	drain, stop        context.CancelFunc
+	streams            atomic.Int64 // of notifications
 
 	mu struct {
 		sync.Mutex
@@ -164,6 +165,7 @@ func New(o Options) (*Frontend, error) {
 	}
 	f := &Frontend{opts: o.withDefaults(), schemas: mcp.NewSchemaCache(), rates: newRates()}
 	f.mu.servers = map[view]*mcp.Server{}
+	f.draining, f.drain = context.WithCancel(context.Background())
 	f.stopping, f.stop = context.WithCancel(context.Background())
 	var err error
 	if f.sealer, err = newSealer(f.opts.Rand); err != nil {
@@ -208,6 +210,7 @@ func (f *Frontend) Serve(l net.Listener) error {
 
 // Shutdown stops accepting and lets running calls end; what is left when ctx ends is cut.
 func (f *Frontend) Shutdown(ctx context.Context) error {
+	f.drain()
 	err := f.http.Shutdown(ctx)
 	f.stop()
 	if err != nil {

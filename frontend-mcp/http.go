@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"net"
 	"net/http"
@@ -25,7 +26,7 @@ func (f *Frontend) routes() http.Handler {
 		return f.serverOf(identityOf(r.Context()))
 	}, &mcp.StreamableHTTPOptions{
 		// No feature needs a session, and only servers without sessions speak the current revision.
-		Stateless: true, Logger: f.opts.Logger, MaxRequestBodyBytes: maxBody, PropagateRequestCancellation: true,
+		Stateless: true, Logger: slog.New(slog.DiscardHandler), MaxRequestBodyBytes: maxBody, PropagateRequestCancellation: true,
 		DisableLocalhostProtection: true, // f.guard judges the Host header, on every bind
 	})
 	mux := http.NewServeMux()

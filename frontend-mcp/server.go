@@ -2,6 +2,7 @@ package frontendmcp
 
 import (
 	"context"
+	"log/slog"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -10,6 +11,9 @@ import (
 
 // listTTL is how long a client may keep a list of tools, prompts or resources, in ms.
 const listTTL = 300_000
+
+// maxServers bounds the servers that are kept.
+const maxServers = 256
 
 // serverOf is the server of a caller's view; nil when nobody is known.
 func (f *Frontend) serverOf(id *Identity) *mcp.Server {
@@ -20,9 +24,11 @@ func (f *Frontend) serverOf(id *Identity) *mcp.Server {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s := f.mu.servers[v]
-	if s == nil { // at most one per mode and set of roles
+	if s == nil { // one per mode, set of roles and tenant; callers of many tenants get one of their own
 		s = f.build(v, nil)
-		f.mu.servers[v] = s
+		if len(f.mu.servers) < maxServers {
+			f.mu.servers[v] = s
+		}
 	}
 	return s
 }
@@ -37,10 +43,13 @@ func (f *Frontend) ServerFor(id Identity) *mcp.Server {
 
 // build makes a server with what a view offers. fixed is who calls when requests do not tell.
 func (f *Frontend) build(v view, fixed *Identity) *mcp.Server {
+	w := &watcher{f: f, wanted: map[string]int{}, seen: map[string][32]byte{}}
 	s := mcp.NewServer(&mcp.Implementation{Name: "queen", Title: "Queen", Version: f.opts.Version}, &mcp.ServerOptions{
-		Instructions: instructions, Logger: f.opts.Logger, PageSize: 200, SchemaCache: f.schemas,
-		Capabilities:      &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
-		CompletionHandler: f.complete,
+		// The library logs names of resources: names are of strangers, and a log is no place for them.
+		Instructions: instructions, Logger: slog.New(slog.DiscardHandler), PageSize: 200, SchemaCache: f.schemas,
+		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}, Prompts: &mcp.PromptCapabilities{},
+			Resources: &mcp.ResourceCapabilities{Subscribe: true}},
+		CompletionHandler: f.complete, SubscribeHandler: w.subscribe, UnsubscribeHandler: w.unsubscribe,
 		SetCacheable: func(_ context.Context, _ mcp.Request, c *mcp.Cacheable) {
 			c.TTLMs, c.CacheScope = max(c.TTLMs, 0), "private"
 			if c.TTLMs == 0 {
@@ -48,7 +57,8 @@ func (f *Frontend) build(v view, fixed *Identity) *mcp.Server {
 			}
 		},
 	})
-	s.AddReceivingMiddleware(f.recovered, identified(fixed), cleanErrors)
+	w.server = s
+	s.AddReceivingMiddleware(f.recovered, identified(fixed), f.listening, cleanErrors)
 	for _, t := range registry() {
 		if f.offers(v, t) {
 			t.install(f, s)
