@@ -160,7 +160,7 @@ func (f *fetching) frame(row *rows.Row, s *span) error {
 	out := Frame{Base: row.Base, Epoch: f.epochs.Of(index), CreatedAt: row.W}
 	size := int(row.Len)
 	if row.Flags&rows.Kafka != 0 {
-		_, body, err := f.n.openStored(raw, row.Partition, new([]byte))
+		_, body, err := f.n.openStored(raw, row.Partition, &f.reader.scratch)
 		if err != nil || body == nil {
 			return err
 		}

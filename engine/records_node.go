@@ -3,10 +3,9 @@ package engine
 import "queen/engine/machine"
 
 // recordsDoor implements Records over the node.
-type recordsDoor struct {
-	unbuiltRecords
-	n *Node
-}
+type recordsDoor struct{ n *Node }
+
+var _ Records = recordsDoor{}
 
 // Records implements Engine.
 func (n *Node) Records() Records { return recordsDoor{n: n} }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -380,4 +381,50 @@ func TestDeleteRecords(t *testing.T) {
 	require.Equal(t, engine.CodeOffsetOutOfRange, r.fetch("0", 1, false).Err.Code)
 	require.Equal(t, []string{"2=c", "3=d"}, values(t, r.fetch("0", 2, false)))
 	require.Equal(t, []string{"2=" + envelope("c", 1000), "3=" + envelope("d", 1001)}, r.popped("g"))
+}
+
+// Goal: a transaction has no bound that anybody meets: thousands of partitions and positions end in one step, also when
+// the node is started anew in the middle.
+func TestLargeTransaction(t *testing.T) {
+	const partitions, positions = 2000, 5000
+	r := newRecordRig(t)
+	p := r.producer("tx")
+	batches := make([]engine.RecordBatch, partitions)
+	for i := range batches {
+		batches[i] = engine.RecordBatch{Queue: "q", Partition: fmt.Sprint(i), Batch: p.batch(0, "a", "b"), Implicit: true}
+	}
+	for some := range slices.Chunk(batches, 200) { // segments of tests are small
+		out, err := r.node.Records().Produce(context.Background(), someone, some)
+		require.NoError(t, err)
+		for i := range out {
+			require.Nil(t, out[i].Err)
+		}
+	}
+	g := engine.GroupCommit{Group: "g", Producer: p.ref()}
+	refs := make([]engine.PartitionRef, positions)
+	for i := range refs {
+		refs[i] = engine.PartitionRef{Queue: "q", Partition: fmt.Sprint(i)}
+		g.Positions = append(g.Positions, engine.GroupPosition{Queue: "q", Partition: fmt.Sprint(i), LeaderEpoch: -1, Metadata: "m"})
+	}
+	for some := range slices.Chunk(g.Positions, 1000) {
+		g.Positions = some
+		errs, err := r.node.Records().CommitOffsets(context.Background(), someone, g)
+		require.NoError(t, err)
+		require.Len(t, errs, len(some))
+	}
+	r.clock.Advance(5 * time.Second)
+	r.node.Settle()
+	r.crash()
+	require.NoError(t, p.end(true, true))
+	for _, i := range []int{0, 777, partitions - 1} {
+		require.Equal(t, []string{"0=a", "1=b", "2=control"}, values(t, r.fetch(fmt.Sprint(i), 0, true)))
+	}
+	got, err := r.node.Records().Committed(context.Background(), someone, "g", refs)
+	require.NoError(t, err)
+	for i := range got {
+		require.True(t, got[i].Found && !got[i].Unstable, i)
+	}
+	r.crash()
+	require.Equal(t, []string{"0=a", "1=b", "2=control"}, values(t, r.fetch("1234", 0, true)))
+	require.Len(t, r.popped("h"), 2*partitions)
 }

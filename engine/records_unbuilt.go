@@ -6,7 +6,7 @@ import (
 	"queen/engine/format"
 )
 
-// unbuiltRecords answers CodeNotBuilt to everything: an engine embeds it and overrides what it has.
+// unbuiltRecords answers CodeNotBuilt to everything.
 type unbuiltRecords struct{}
 
 // UnbuiltRecords is a door behind which nothing is built.

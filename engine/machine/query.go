@@ -149,7 +149,7 @@ func (m *Machine) Counters() Counters {
 		AdminRows: uint64(len(m.admins.byID)),
 		Keys:      m.keySums[FamilyKV].rows, Timers: m.keySums[FamilyTimer].rows, Onces: m.keySums[FamilyOnce].rows,
 		Bytes: m.parts.Bytes() + m.sides.Bytes() + m.cursors.Bytes() + m.leases.Bytes() + m.dead.Bytes() +
-			m.names.Bytes() + m.nameIndex.Bytes() + m.idIndex.Bytes() + m.cursorIndex.Bytes() +
+			m.kafka.seqs.Bytes() + m.kafka.aborts.Bytes() + m.names.Bytes() + m.nameIndex.Bytes() + m.idIndex.Bytes() + m.cursorIndex.Bytes() +
 			m.keys.Bytes() + m.keyIndex.Bytes() + m.keyDue.Bytes() + timerBytes*int64(m.timerDue.Len()) +
 			m.leaseIndex.Bytes() + m.receiptIndex.Bytes() + m.receipts.Bytes() + m.timers.Bytes() + m.holds.Bytes() + m.ids.Bytes() +
 			int64(m.admins.bytes[0]+m.admins.bytes[1]),
