@@ -72,9 +72,12 @@ func (p *GroupPosition) check(group string) *Error {
 	return checkNames(p.Queue, other, "group")
 }
 
-// Committed implements Records. Positions are those of applied state, which a call that was answered is part of.
+// Committed implements Records.
 func (r recordsDoor) Committed(ctx context.Context, c Caller, group string, refs []PartitionRef) ([]GroupOffset, error) {
 	if err := checkGroupName(group); err != nil {
+		return nil, err
+	}
+	if err := r.n.catchUp(ctx); err != nil {
 		return nil, err
 	}
 	if refs == nil {

@@ -8,7 +8,10 @@ import (
 )
 
 // GroupRow implements Records. The value is shared and never changes.
-func (r recordsDoor) GroupRow(_ context.Context, c Caller, group string) (GroupRow, error) {
+func (r recordsDoor) GroupRow(ctx context.Context, c Caller, group string) (GroupRow, error) {
+	if err := r.n.catchUp(ctx); err != nil {
+		return GroupRow{}, err
+	}
 	r.n.state.RLock()
 	defer r.n.state.RUnlock()
 	row, ok := r.n.state.m.GroupRow(c.Tenant, group)
@@ -18,8 +21,19 @@ func (r recordsDoor) GroupRow(_ context.Context, c Caller, group string) (GroupR
 	return GroupRow{Group: row.Name, Value: row.Value, At: row.At}, nil
 }
 
+// GroupRowAt implements Records.
+func (r recordsDoor) GroupRowAt(c Caller, group string) format.Place {
+	r.n.state.RLock()
+	defer r.n.state.RUnlock()
+	row, _ := r.n.state.m.GroupRow(c.Tenant, group)
+	return row.At
+}
+
 // GroupRows implements Records.
-func (r recordsDoor) GroupRows(_ context.Context, c Caller, after string, limit int) (rows []GroupRow, next string, err error) {
+func (r recordsDoor) GroupRows(ctx context.Context, c Caller, after string, limit int) (rows []GroupRow, next string, err error) {
+	if err := r.n.catchUp(ctx); err != nil {
+		return nil, "", err
+	}
 	if limit <= 0 || limit > 1000 {
 		limit = 1000
 	}

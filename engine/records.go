@@ -55,8 +55,11 @@ type Records interface {
 	// Committed reads positions of a consumer group; nil refs mean all it has. Linearizable.
 	Committed(ctx context.Context, c Caller, group string, refs []PartitionRef) ([]GroupOffset, error)
 
-	// GroupRow reads what a coordinator keeps of a consumer group; CodeNotFound.
+	// GroupRow reads what a coordinator keeps of a consumer group, linearizable; CodeNotFound.
 	GroupRow(ctx context.Context, c Caller, group string) (GroupRow, error)
+	// GroupRowAt is the At of a row as far as this node has applied, zero when there is none. It never waits: whoever has read
+	// a row looks whether it still is that one.
+	GroupRowAt(c Caller, group string) format.Place
 	// GroupRows lists them by name above after.
 	GroupRows(ctx context.Context, c Caller, after string, limit int) (rows []GroupRow, next string, err error)
 	// SetGroupRow writes a row, or with Delete removes it, while the row's last change still is r.At (zero: while

@@ -151,6 +151,11 @@ func (s groupStore) Load(ctx context.Context, k groups.Key) ([]byte, format.Plac
 	return row.Value, row.At, err
 }
 
+// At implements groups.Store.
+func (s groupStore) At(k groups.Key) format.Place {
+	return s.f.engine.Records().GroupRowAt(engine.Caller{Tenant: k.Tenant}, k.Group)
+}
+
 // Save implements groups.Store.
 func (s groupStore) Save(ctx context.Context, k groups.Key, value []byte, at format.Place) (format.Place, error) {
 	return s.set(ctx, k, engine.GroupRow{Group: k.Group, Value: value, At: at})

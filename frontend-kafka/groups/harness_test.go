@@ -34,6 +34,8 @@ func (s *memStore) Load(_ context.Context, k Key) ([]byte, format.Place, error) 
 	return r.value, r.at, nil
 }
 
+func (s *memStore) At(k Key) format.Place { return s.rows[k].at }
+
 func (s *memStore) Save(_ context.Context, k Key, value []byte, at format.Place) (format.Place, error) {
 	if s.fail != nil {
 		return format.Place{}, s.fail

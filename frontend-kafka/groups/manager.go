@@ -28,8 +28,10 @@ var ErrTooLarge = errors.New("groups: the row is too large, or there is no room 
 
 // Store keeps one row per group. A zero place stands for no row.
 type Store interface {
-	// Load reads a row; a zero place says that there is none.
+	// Load reads a row, as anybody was told that it is; a zero place says that there is none.
 	Load(ctx context.Context, k Key) (value []byte, at format.Place, err error)
+	// At is the place of a row as far as this node knows. It never waits.
+	At(k Key) format.Place
 	// Save writes a row durably while it still is the one written at; ErrFenced, ErrTooLarge.
 	Save(ctx context.Context, k Key, value []byte, at format.Place) (format.Place, error)
 	// Delete removes a row, and the group with every position; ErrFenced.
@@ -224,12 +226,12 @@ func (m *Manager) full() bool {
 // load reads the row of a group that is new in memory, and looks whether it still is what was written last of one that is
 // not: a group that was deleted, or that another node coordinated meanwhile, is overtaken.
 func (g *group) load(ctx context.Context) (overtaken bool, err error) {
+	if g.loaded {
+		return g.m.o.Store.At(g.key) != g.row, nil
+	}
 	value, at, err := g.m.o.Store.Load(ctx, g.key)
-	switch {
-	case err != nil:
+	if err != nil {
 		return false, err
-	case g.loaded:
-		return at != g.row, nil
 	}
 	g.reset()
 	if g.row = at; at != (format.Place{}) {
