@@ -14,11 +14,12 @@ import (
 // FuzzFrame: whatever a client sends is answered or closes its connection; nothing panics and nothing waits for a client
 // that has hung up.
 func FuzzFrame(f *testing.F) {
+	made := records(f, nil, "a", "b")
 	for _, a := range table() {
 		for _, v := range []int16{a.min, a.max} {
 			req := kmsg.RequestForKey(a.key)
 			req.SetVersion(v)
-			fill(req)
+			fill(req, made)
 			f.Add(kmsg.NewRequestFormatter(kmsg.FormatterClientID("c")).AppendRequest(nil, req, 1)[4:])
 		}
 	}
@@ -38,8 +39,8 @@ func FuzzFrame(f *testing.F) {
 	})
 }
 
-// fill gives a request something to chew on.
-func fill(req kmsg.Request) {
+// fill gives a request something to chew on; made is a record batch.
+func fill(req kmsg.Request, made []byte) {
 	name := "t"
 	switch r := req.(type) {
 	case *kmsg.MetadataRequest:
@@ -50,6 +51,15 @@ func fill(req kmsg.Request) {
 		t.Topic, t.NumPartitions, t.ReplicationFactor = name, 2, 1
 		t.Configs = []kmsg.CreateTopicsRequestTopicConfig{{Name: retentionMs, Value: kmsg.StringPtr("1500")}}
 		r.Topics = append(r.Topics, t)
+	case *kmsg.ProduceRequest:
+		*r = *produceRequest(r.Version, 1, name, 0, made)
+	case *kmsg.FetchRequest:
+		*r = *fetchRequest(r.Version, name, 0, 1)
+		r.SessionEpoch = 0
+	case *kmsg.ListOffsetsRequest:
+		r.Topics = []kmsg.ListOffsetsRequestTopic{{Topic: name, Partitions: []kmsg.ListOffsetsRequestTopicPartition{{Timestamp: 5}, {Timestamp: -1}}}}
+	case *kmsg.DeleteRecordsRequest:
+		r.Topics = []kmsg.DeleteRecordsRequestTopic{{Topic: name, Partitions: []kmsg.DeleteRecordsRequestTopicPartition{{Offset: 1}}}}
 	case *kmsg.CreatePartitionsRequest:
 		r.Topics = []kmsg.CreatePartitionsRequestTopic{{Topic: name, Count: 3}}
 	case *kmsg.DescribeConfigsRequest:
