@@ -85,7 +85,7 @@ func (g *generator) next() Op {
 	if g.chance(1) { // names nobody has
 		o.Queue, o.Group = strangeQueue, strangeGroup
 	}
-	if g.chance(2) {
+	if g.chance(3) {
 		return g.seldom(o)
 	}
 	n := g.r.IntN(1000)
@@ -147,7 +147,7 @@ func (g *generator) seldom(o Op) Op {
 	case 0:
 		return Op{Kind: opSubscribe, Group: o.Group, For: g.span(time.Minute)}
 	case 1:
-		return Op{Kind: opMessage, Back: o.Back, N: g.r.IntN(4), Flags: g.flag("z", 30)}
+		return Op{Kind: opMessage, Back: o.Back, N: g.r.IntN(4), Flags: g.flag("z", 50)}
 	case 2:
 		return Op{Kind: opWrong, N: g.r.IntN(wrongCalls), Queue: o.Queue, Part: o.Part, Group: o.Group}
 	case 3:
@@ -168,7 +168,10 @@ func (g *generator) seldom(o Op) Op {
 			return set("maxSize", 1)
 		}
 	}
-	return Op{Kind: opSubscribe, Group: strangeGroup, For: g.span(time.Minute)}
+	if g.chance(50) {
+		o.Group = strangeGroup
+	}
+	return Op{Kind: opSubscribe, Group: o.Group, For: g.span(time.Minute)}
 }
 
 // back prefers the newest delivery and reaches far back at times.
@@ -280,7 +283,7 @@ func (g *generator) ack(o Op) Op {
 		at := g.r.IntN(len(o.What) + 1)
 		o.What = o.What[:at] + "?" + o.What[at:]
 	}
-	o.Flags = g.flag("w", 4) + g.flag("l", 75) + g.flag("u", 10) + g.flag("f", 3) + g.flag("o", 15) + g.flag("m", 15) + g.flag("z", 4) + g.flag("g", 4)
+	o.Flags = g.flag("w", 8) + g.flag("l", 75) + g.flag("u", 10) + g.flag("f", 3) + g.flag("o", 15) + g.flag("m", 15) + g.flag("z", 4) + g.flag("g", 4)
 	if strings.ContainsAny(o.What, "fr") && g.chance(30) {
 		o.For = g.span(20 * time.Second)
 	}

@@ -246,7 +246,7 @@ func (s *state) groupInfo(q *queue, g *group) engine.GroupInfo {
 func (s *state) groupPartition(g *group, p *part) engine.GroupPartition {
 	c := g.cursor(p)
 	next := g.next(p)
-	row := engine.GroupPartition{Partition: s.partInfo(p), Next: next, Lag: uint64(p.end() - next),
+	row := engine.GroupPartition{Partition: s.partInfo(p), Next: next, Lag: uint64(p.end() - min(next, p.end())),
 		LastAckAt: c.lastAck, Consumed: c.consumed, Attempts: c.attempts, Leased: s.live(c) != nil}
 	if row.Lag > 0 {
 		row.OldestLagAt = p.msgs[next].rec.CreatedAt

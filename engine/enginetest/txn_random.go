@@ -48,7 +48,7 @@ func (g *generator) riders(o *Op) {
 		o.Back = g.back()
 	}
 	if g.chance(10) {
-		o.Flags += "q" + g.flag("F", 25) + g.flag("Q", 15)
+		o.Flags += "q" + g.flag("F", 25) + g.flag("Q", 25)
 		o.Group = g.r.IntN(g.groups)
 	}
 	if g.chance(20) {
