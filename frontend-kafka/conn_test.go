@@ -108,7 +108,7 @@ func TestSentAndClosed(t *testing.T) {
 
 // Goal: half a frame, silence, and silence before authenticating end a connection; work that is under way does not.
 func TestTimeouts(t *testing.T) {
-	n := start(t, func(o *Options) { o.FrameTimeout, o.IdleTimeout = 50*time.Millisecond, 100*time.Millisecond })
+	n := start(t, func(o *Options) { o.FrameTimeout, o.IdleTimeout = 50*time.Millisecond, time.Second })
 	c := n.dial()
 	_, err := c.Write([]byte{0, 0, 0, 100, 0, 3})
 	require.NoError(t, err)
@@ -119,11 +119,12 @@ func TestTimeouts(t *testing.T) {
 	c = n.dial() // a fetch that waits longer than silence may last
 	topicsOf(c, 4, true, "t")
 	req := kmsg.NewPtrFetchRequest()
-	req.Version, req.MaxWaitMillis, req.MinBytes, req.SessionEpoch = 4, 400, 1, -1
+	req.Version, req.MaxWaitMillis, req.MinBytes, req.SessionEpoch = 4, 1500, 1, -1
 	p := kmsg.NewFetchRequestTopicPartition()
 	p.PartitionMaxBytes = 1
 	req.Topics = []kmsg.FetchRequestTopic{{Topic: "t", Partitions: []kmsg.FetchRequestTopicPartition{p}}}
 	require.Zero(t, c.ask(req).(*kmsg.FetchResponse).Topics[0].Partitions[0].ErrorCode)
+	c.ask(kmsg.NewPtrApiVersionsRequest())
 
 	n, _ = startSASL(t, newDoor(), func(o *Options) { o.FrameTimeout = 50 * time.Millisecond })
 	n.dial().closed()

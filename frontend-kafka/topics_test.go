@@ -129,12 +129,19 @@ func TestAssignments(t *testing.T) {
 // Goal: whoever makes a topic first makes it; nobody's width is overwritten.
 func TestConcurrentCreation(t *testing.T) {
 	n, ctx := start(t, nil), context.Background()
-	a := n.admin()
+	_, err := n.f.createTopic(ctx, n.caller(), "u", 3)
+	require.NoError(t, err)
+	_, err = n.f.createTopic(ctx, n.caller(), "u", 2)
+	require.ErrorIs(t, err, kerr.TopicAlreadyExists)
+	u, err := n.f.topic(ctx, n.caller(), "u")
+	require.NoError(t, err)
+	require.EqualValues(t, 3, u.width)
+
 	var wg sync.WaitGroup
 	won := make([]int, 8)
 	for i := range won {
 		wg.Go(func() {
-			rs, err := a.CreateTopics(ctx, int32(i+1), 1, nil, "t")
+			rs, err := n.admin().CreateTopics(ctx, int32(i+1), 1, nil, "t")
 			if err == nil && rs["t"].Err == nil {
 				won[i] = i + 1
 			} else if !errors.Is(rs["t"].Err, kerr.TopicAlreadyExists) {
