@@ -1,0 +1,99 @@
+package replication
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"queen/engine"
+	"queen/engine/format"
+)
+
+// Leave implements engine.Replicated.
+func (s *Sequencer) Leave(ctx context.Context) {
+	if s.host != nil {
+		s.handLeadership(ctx)
+	}
+	s.mu.Lock()
+	s.mu.left = true
+	s.mu.room.Broadcast()
+	s.mu.Unlock()
+	if s.links != nil {
+		s.links.leave()
+	}
+}
+
+// handLeadership asks the other voters to lead, one after the other, until one does.
+func (s *Sequencer) handLeadership(ctx context.Context) {
+	for _, node := range slices.Sorted(maps.Keys(s.memberAddresses())) {
+		if !s.leads() || ctx.Err() != nil {
+			return
+		}
+		if node != s.o.Node {
+			_ = s.Transfer(ctx, node) // the next one is asked
+		}
+	}
+}
+
+// leads reports that this node leads as far as the library knows.
+func (s *Sequencer) leads() bool {
+	h := s.hosted()
+	if h == nil {
+		return false
+	}
+	leader, _, ok, err := h.GetLeaderID(uint64(group))
+	return err == nil && ok && leader == uint64(s.o.Node)
+}
+
+// hold stops proposals, waits until those under way are applied, and lets a moment pass in which the others come to
+// apply them as well: a node does not stand for election while it has anything to apply.
+func (s *Sequencer) hold(ctx context.Context) {
+	s.mu.Lock()
+	s.mu.held = true
+	s.mu.Unlock()
+	for range transferTries {
+		if !s.rest(ctx) {
+			return
+		}
+		s.mu.Lock()
+		idle := s.mu.inFlight == 0
+		s.mu.Unlock()
+		if idle {
+			s.restIn(ctx, 4*pause)
+			return
+		}
+	}
+}
+
+func (s *Sequencer) unhold() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.held = false
+	s.mu.room.Broadcast()
+}
+
+// Transfer makes another node lead. Only who leads can ask for it. The library gives up after an election's time when that
+// node does not answer or is too far behind.
+func (s *Sequencer) Transfer(ctx context.Context, to format.Replica) error {
+	if !s.leads() {
+		return engine.ErrNotLeader
+	}
+	s.hold(ctx)
+	defer s.unhold()
+	if err := s.host.RequestLeaderTransfer(uint64(group), uint64(to)); err != nil {
+		return fmt.Errorf("replication: node %d can not be made to lead: %w", to, err)
+	}
+	for range transferTries {
+		if !s.rest(ctx) {
+			return ctx.Err()
+		}
+		if leader, _, ok, err := s.host.GetLeaderID(uint64(group)); err == nil && ok && leader == uint64(to) {
+			return nil
+		}
+	}
+	return fmt.Errorf("replication: node %d did not take the lead", to)
+}
+
+// transferTries pauses are more than the library tries a transfer for, with the default tick.
+const transferTries = 250
