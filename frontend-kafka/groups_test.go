@@ -287,3 +287,30 @@ func TestStaticMemberStartsAnew(t *testing.T) {
 		})
 	}
 }
+
+// Goal: a group changes from the classic protocol to that of KIP-848 one process at a time, and reads on meanwhile.
+func TestGroupChangesProtocol(t *testing.T) {
+	n := start(t, nil)
+	cl := n.producer()
+	c := n.consumers()
+	classic := []kgo.Opt{kgo.Balancers(kgo.CooperativeStickyBalancer())}
+	one, two := c.join(classic...), c.join(classic...)
+	c.until("two members share", func() bool { return len(c.owners) == 4 && len(c.shares()) == 2 })
+	n.produce(cl, 0, 100)
+	c.until("everything arrives", func() bool { return len(c.seen) == 100 })
+	one()
+	three := c.join(nextGen(kgo.CooperativeStickyBalancer())...)
+	c.until("old and new share", func() bool { return len(c.owners) == 4 && len(c.shares()) == 2 })
+	n.produce(cl, 100, 200)
+	c.until("everything arrives", func() bool { return len(c.seen) == 200 })
+	two()
+	four := c.join(nextGen(kgo.CooperativeStickyBalancer())...)
+	c.until("two new ones share", func() bool { return len(c.owners) == 4 && len(c.shares()) == 2 })
+	n.produce(cl, 200, 300)
+	c.until("everything arrives", func() bool { return len(c.seen) == 300 })
+	three()
+	four()
+	for v, times := range c.seen {
+		require.Equal(t, 1, times, v)
+	}
+}
