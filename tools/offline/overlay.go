@@ -142,6 +142,9 @@ func (o *overlay) Rename(oldName, newName string) error {
 func (o *overlay) Link(oldName, newName string) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if !o.inLower(oldName) && !o.inUpper(oldName) {
+		return notThere("link", oldName)
+	}
 	if o.inLower(newName) || o.inUpper(newName) {
 		return &fs.PathError{Op: "link", Path: newName, Err: fs.ErrExist}
 	}

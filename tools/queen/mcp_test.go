@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -10,11 +11,16 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
+
+	"queen/engine/auth"
+	"queen/engine/clock"
+	"queen/tools/cli"
 )
 
 // mcpAddr is where the ready file of a node says that its MCP server is.
@@ -127,4 +133,70 @@ func TestOffline(t *testing.T) {
 	require.Equal(t, 1, second.code())
 	require.NoError(t, s.Close())
 	require.Equal(t, before, hashOf(t, dir))
+}
+
+// TestCallCommand: tools are listed and called from the command line, with the exit code of what came out; a destructive
+// tool shows its plan, and --yes carries it out.
+func TestCallCommand(t *testing.T) {
+	ready := filepath.Join(t.TempDir(), "ready.json")
+	p := runNode(t, t.TempDir(), nil, "--frontends", "http,mcp", "--mcp", "127.0.0.1:0", "--mcp-mode", "admin", "--ready-file", ready)
+	p.must(201, "POST", "/api/v1/push", items(0, 3), nil)
+	url := "http://" + mcpAddr(t, ready) + "/mcp"
+	queen := func(args ...string) (int, string, string) {
+		var out, complaint bytes.Buffer
+		code := run(append([]string{"mcp"}, append(args, "--url", url)...), cli.Streams{In: strings.NewReader(""), Out: &out, Err: &complaint})
+		return code, out.String(), complaint.String()
+	}
+	var queues struct {
+		Queues []struct{ Name string }
+	}
+	code, out, _ := queen("call", "queue_list")
+	require.Equal(t, cli.Done, code)
+	require.NoError(t, json.Unmarshal([]byte(out), &queues))
+	require.Len(t, queues.Queues, 1)
+	args := `{"queue":"` + queues.Queues[0].Name + `"}`
+	for _, c := range []struct {
+		code int
+		want string // on the stream that the code belongs to
+		args []string
+	}{
+		{cli.Done, `"name": "queue_delete"`, []string{"tools", "-o", "json"}},
+		{cli.Done, "destructive", []string{"tools", "-o", "table"}},
+		{cli.Usage, "no such queue (unknown_queue)", []string{"call", "queue_describe", "--args", `{"queue":"none"}`}},
+		{cli.Usage, "do not fit the tool's input schema", []string{"call", "queue_describe"}},
+		{cli.Usage, "unknown tool", []string{"call", "nothing"}},
+		{cli.Done, `"done": false`, []string{"call", "queue_delete", "--args", args}},
+		{cli.Done, `"messages": 3`, []string{"call", "queue_delete", "--args", args}},
+		{cli.Done, `"done": true`, []string{"call", "queue_delete", "--args", args, "--yes"}},
+		{cli.Usage, "unknown_queue", []string{"call", "queue_delete", "--args", args, "--yes"}},
+	} {
+		code, out, complaint := queen(c.args...)
+		require.Equal(t, c.code, code, "%v: %s%s", c.args, out, complaint)
+		require.Contains(t, out+complaint, c.want, "%v", c.args)
+	}
+	p.kill()
+	code, _, _ = queen("call", "queue_list")
+	require.Equal(t, cli.Server, code)
+}
+
+// TestCredentialOfTheEnvironment: a node that asks for a credential gets that of QUEEN_TOKEN, whose role holds; without
+// one the exit code says so.
+func TestCredentialOfTheEnvironment(t *testing.T) {
+	key, hash := auth.NewKey(clock.RealRand().Fill)
+	dir := t.TempDir()
+	keys, ready := filepath.Join(dir, "keys.yaml"), filepath.Join(dir, "ready.json")
+	require.NoError(t, os.WriteFile(keys, fmt.Appendf(nil, "keys:\n  - {name: agent, hash: %q, roles: [read-only]}\n", hash), 0o600))
+	runNode(t, t.TempDir(), nil, "--frontends", "http,mcp", "--mcp", "127.0.0.1:0", "--mcp-mode", "admin", "--auth-keys", keys, "--ready-file", ready)
+	queen := func(env []string, args ...string) (int, string) {
+		var out bytes.Buffer
+		args = append([]string{"mcp"}, append(args, "--url", "http://"+mcpAddr(t, ready)+"/mcp")...)
+		return run(args, cli.Streams{In: strings.NewReader(""), Out: &out, Err: &out, Env: env}), out.String()
+	}
+	code, out := queen(nil, "call", "queue_list")
+	require.Equal(t, cli.Auth, code, out)
+	code, out = queen([]string{"QUEEN_TOKEN=" + key}, "call", "queue_list")
+	require.Equal(t, cli.Done, code, out)
+	code, out = queen([]string{"QUEEN_TOKEN=" + key}, "tools", "-o", "table")
+	require.Equal(t, cli.Done, code, out)
+	require.NotContains(t, out, "queue_delete")
 }
