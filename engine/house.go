@@ -20,6 +20,7 @@ type house struct {
 	done   sync.WaitGroup
 	chunk  chunkHash
 	lag    lagTable
+	sizes  sizes
 	writes lastWrites
 	rates  rates
 	rest   rest

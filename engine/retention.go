@@ -118,6 +118,8 @@ type trimmer struct {
 	items []format.TrimItem
 	// starts are log starts as time retention moved them, of a queue that bounds its partitions.
 	starts []format.TrimItem
+	// large are surpluses of partitions that RetentionBytes bounds.
+	large []format.TrimItem
 }
 
 // bounded makes room in a partition that maxSize bounds: what time retention removed counts until the
@@ -180,7 +182,10 @@ func (t *trimmer) flush() {
 	if len(t.starts) > 0 {
 		s.buf.AddTrim(&format.Trim{Queue: t.queue.ID, Items: t.starts})
 	}
+	if len(t.large) > 0 {
+		s.buf.AddTrim(&format.Trim{Queue: t.queue.ID, Bounded: true, Generation: t.queue.OptionGen, Items: t.large})
+	}
 	invariants.Failpoint(failTrimAsked)
 	t.h.commit(s)
-	t.items, t.starts = nil, nil
+	t.items, t.starts, t.large = nil, nil, nil
 }

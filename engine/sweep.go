@@ -63,6 +63,7 @@ func (h *house) sweep() {
 	n := h.n
 	seen := map[format.QueueID]*queueLag{}
 	var swept sweptPage
+	h.sizes.begin()
 	for after := format.QueueID(0); ; {
 		n.state.RLock()
 		page := n.state.m.Queues(format.Tenant{}, true, after, 64)
@@ -78,6 +79,7 @@ func (h *house) sweep() {
 			seen[after] = h.sweepQueue(&page[i], &swept)
 		}
 	}
+	h.sizes.end()
 	h.lag.mu.Lock()
 	h.lag.queues = seen
 	h.lag.mu.Unlock()
@@ -100,6 +102,7 @@ func (h *house) sweepQueue(q *machine.Queue, page *sweptPage) *queueLag {
 				trim.look(&s.part, s.slowest)
 			}
 			trim.bounded(&s.part)
+			trim.sized(&s.part)
 			h.cleanup(s, q)
 		}
 		if next == 0 {

@@ -19,7 +19,7 @@ func TestConfigureEchoesEveryOption(t *testing.T) {
 		"delayedProcessing": `2`, "windowBuffer": `3`, "retentionSeconds": `4`, "completedRetentionSeconds": `6`,
 		"retentionEnabled": `true`, "encryptionEnabled": `true`, "maxWaitTimeSeconds": `8`, "minPopWaitTime": `100`,
 		"dedupWindowSeconds": `13`, "retentionSinkHold": `"sink-1"`, "retentionSinkHoldMaxSeconds": `60`,
-		"maxDeliveries": `7`, "kafkaPartitions": `32`, "dlqScope": `"batch"`} {
+		"maxDeliveries": `7`, "kafkaPartitions": `32`, "retentionBytes": `1000`, "retentionMs": `1500`, "dlqScope": `"batch"`} {
 		n.post("/api/v1/configure", fmt.Sprintf(`{"queue":"%s","options":{%q:%s}}`, key, key, value)).is(200).
 			equal(value, "options", key)
 		n.post("/api/v1/configure", fmt.Sprintf(`{"queue":"%s",%q:%s}`, key+"2", key, value)).is(200).

@@ -56,6 +56,10 @@ var queueOptions = []option{
 		num: func(o *format.QueueOptions) *int64 { return &o.MaxDeliveries }},
 	{key: "kafkaPartitions", bit: format.OptKafkaPartitions, own: true,
 		num: func(o *format.QueueOptions) *int64 { return &o.KafkaPartitions }},
+	{key: "retentionBytes", bit: format.OptRetentionBytes, own: true,
+		num: func(o *format.QueueOptions) *int64 { return &o.RetentionBytes }},
+	{key: "retentionMs", bit: format.OptRetentionMs, own: true,
+		num: func(o *format.QueueOptions) *int64 { return &o.RetentionMs }},
 }
 
 // labelOptions are echoed at the top level.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"strconv"
 	"strings"
 	"sync"
@@ -218,18 +219,19 @@ func (f *Frontend) effective(t *topic, r recorded) (values map[string]string, se
 	for name, v := range r.Set {
 		values[name], set[name] = v, true
 	}
-	// What the queue does about age is the truth, whoever configured it.
-	o := &t.queue.Options
-	switch {
-	case !o.RetentionEnabled || o.RetentionSeconds <= 0:
-		if v, ok := r.Set[retentionMs]; ok && (retentionSeconds(v) < 0 || !deletes(r.Set)) {
-			break
+	// What the queue does about age and size is the truth, whoever configured it.
+	have := retainedBy(&t.queue.Options)
+	told := func(name string, have int64) {
+		switch {
+		case have >= 0 && bound(values[name]) != have:
+			values[name], set[name] = strconv.FormatInt(have, 10), true
+		case have < 0 && set[name] && deletes(r.Set) && bound(values[name]) >= 0:
+			values[name] = "-1"
+			delete(set, name)
 		}
-		values[retentionMs] = "-1"
-		delete(set, retentionMs)
-	case retentionSeconds(values[retentionMs]) != o.RetentionSeconds:
-		values[retentionMs], set[retentionMs] = strconv.FormatInt(o.RetentionSeconds*1000, 10), true
 	}
+	told(retentionMs, have.ms)
+	told(retentionBytes, have.bytes)
 	return values, set
 }
 
@@ -239,41 +241,68 @@ func deletes(set map[string]string) bool {
 	return !ok || strings.Contains(v, "delete")
 }
 
-// retentionSeconds is what the queue is told of a retention.ms: whole seconds, rounded up, at least one; -1 for ever.
-func retentionSeconds(ms string) int64 {
-	n, err := strconv.ParseInt(ms, 10, 64)
+// bound is what a queue is told of a retention.ms or retention.bytes: at least 1; -1 for no bound.
+func bound(value string) int64 {
+	n, err := strconv.ParseInt(strings.TrimSpace(value), 10, 64)
 	if err != nil || n < 0 {
 		return -1
 	}
-	return max(n/1000+min(n%1000, 1), 1)
+	return max(n, 1)
+}
+
+// retained bounds what a partition keeps; -1 for no bound.
+type retained struct{ ms, bytes int64 }
+
+// retainedBy is what a queue's options say. Milliseconds count only while the seconds are what they are rounded up.
+func retainedBy(o *format.QueueOptions) retained {
+	r := retained{-1, -1}
+	if o.RetentionEnabled && o.RetentionSeconds > 0 {
+		r.ms = min(o.RetentionSeconds, math.MaxInt64/1000) * 1000
+		if o.RetentionMs > 0 && wholeSeconds(o.RetentionMs) == o.RetentionSeconds {
+			r.ms = o.RetentionMs
+		}
+	}
+	if o.RetentionBytes > 0 {
+		r.bytes = o.RetentionBytes
+	}
+	return r
+}
+
+// wholeSeconds rounds milliseconds up.
+func wholeSeconds(ms int64) int64 { return (ms-1)/1000 + 1 }
+
+// patch makes options of it.
+func (r retained) patch() format.QueueOptions {
+	o := format.QueueOptions{Set: format.OptRetentionEnabled | format.OptRetentionSeconds | format.OptRetentionMs |
+		format.OptRetentionBytes, RetentionBytes: max(r.bytes, 0)}
+	if r.ms >= 0 {
+		o.RetentionEnabled, o.RetentionSeconds, o.RetentionMs = true, wholeSeconds(r.ms), r.ms
+	}
+	return o
 }
 
 // apply makes values the configuration of a topic: what the queue has an option for goes there, in one change before the
 // row, which holds everything that was set.
 func (f *Frontend) apply(ctx context.Context, who engine.Caller, t *topic, r recorded, set map[string]string) error {
-	before, _ := f.effective(t, r)
-	want := int64(-1)
-	if v, ok := set[retentionMs]; ok && deletes(set) {
-		want = retentionSeconds(v)
+	want := retained{-1, -1}
+	if deletes(set) {
+		want = retained{bound(valueOr(set, retentionMs, "-1")), bound(valueOr(set, retentionBytes, "-1"))}
 	}
-	have := retentionSeconds(before[retentionMs])
-	if !deletes(r.Set) {
-		have = -1
-	}
-	if want != have {
-		patch := format.QueueOptions{Set: format.OptRetentionEnabled | format.OptRetentionSeconds}
-		if want >= 0 {
-			patch.RetentionEnabled, patch.RetentionSeconds = true, want
-		}
-		if _, err := f.engine.Catalog().Configure(ctx, who, engine.ConfigureRequest{Queue: t.name, Patch: patch,
+	// What others configured of a topic that removes nothing for Kafka stays.
+	if want != retainedBy(&t.queue.Options) && (deletes(set) || deletes(r.Set)) {
+		if _, err := f.engine.Catalog().Configure(ctx, who, engine.ConfigureRequest{Queue: t.name, Patch: want.patch(),
 			Guarded: true, Life: t.queue.ID}); err != nil {
 			return err
 		}
 	}
-	if err := f.remember(ctx, who.Tenant, set); err != nil {
-		return err
-	}
 	return f.record(ctx, who.Tenant, ofTopic+t.name, t.queue.Topic, r.at, set)
+}
+
+func valueOr(set map[string]string, name, def string) string {
+	if v, ok := set[name]; ok {
+		return v
+	}
+	return def
 }
 
 // checkTopicConfig tells what is wrong with a name and value of a topic.

@@ -59,8 +59,8 @@ func TestTopicConfigs(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, &topicSettings{maxMessageBytes: 50000}, n.f.settings(n.caller(), tp))
 
-	// Half seconds are kept as they were written and enforced rounded up; compaction switches age off.
-	alter(t, a, "c", nil, set(retentionMs, "1500"), set(timestampType, "LogAppendTime"))
+	// Half seconds are kept and enforced; compaction switches removal off.
+	alter(t, a, "c", nil, set(retentionMs, "1500"), set(retentionBytes, "4000"), set(timestampType, "LogAppendTime"))
 	require.Equal(t, "1500", *configs(t, a, "c")[retentionMs].Value)
 	require.True(t, n.f.settings(n.caller(), tp).appendTime)
 	alter(t, a, "c", nil, kadm.AlterConfig{Op: kadm.AppendConfig, Name: cleanupPolicy, Value: kmsg.StringPtr("compact")})
@@ -71,16 +71,31 @@ func TestTopicConfigs(t *testing.T) {
 	q, err = n.engine.Catalog().Topic(ctx, n.caller(), "c")
 	require.NoError(t, err)
 	require.False(t, q.Options.RetentionEnabled)
+	require.Zero(t, q.Options.RetentionBytes)
+	require.Equal(t, "4000", *configs(t, a, "c")[retentionBytes].Value)
 	alter(t, a, "c", nil, kadm.AlterConfig{Op: kadm.DeleteConfig, Name: cleanupPolicy})
 	q, err = n.engine.Catalog().Topic(ctx, n.caller(), "c")
 	require.NoError(t, err)
 	require.EqualValues(t, 2, q.Options.RetentionSeconds)
+	require.EqualValues(t, 1500, q.Options.RetentionMs)
+	require.EqualValues(t, 4000, q.Options.RetentionBytes)
 
 	// What others configure is told.
 	_, err = n.engine.Catalog().Configure(ctx, n.caller(), engine.ConfigureRequest{Queue: "c", Patch: format.QueueOptions{
-		Set: format.OptRetentionSeconds, RetentionSeconds: 7}})
+		Set: format.OptRetentionSeconds | format.OptRetentionBytes, RetentionSeconds: 7}})
 	require.NoError(t, err)
 	require.Equal(t, "7000", *configs(t, a, "c")[retentionMs].Value)
+	require.Equal(t, "-1", *configs(t, a, "c")[retentionBytes].Value)
+	alter(t, a, "c", nil, set("segment.ms", "5"))
+	require.Equal(t, "7000", *configs(t, a, "c")[retentionMs].Value)
+	for _, name := range []string{retentionMs, retentionBytes} {
+		alter(t, a, "c", nil, set(name, "0"))
+		require.Equal(t, "0", *configs(t, a, "c")[name].Value)
+		alter(t, a, "c", nil, set(name, maxLong))
+		require.Equal(t, maxLong, *configs(t, a, "c")[name].Value)
+		alter(t, a, "c", nil, set(name, "-1"))
+		require.Equal(t, "-1", *configs(t, a, "c")[name].Value)
+	}
 
 	for name, value := range map[string]string{"nonsense": "1", retentionMs: "x", cleanupPolicy: "burn", "preallocate": "maybe",
 		minInsync: "2", "min.cleanable.dirty.ratio": "NaN", "segment.bytes": "13"} {
@@ -134,7 +149,7 @@ func TestRetentionBytes(t *testing.T) {
 		require.NoError(t, err)
 		n.push(name, "1", 10, 2000)
 	}
-	require.NoError(t, n.f.retainPass(ctx))
+	n.engine.Settle()
 	bounds := func(topic string) (start, end format.Offset) {
 		p, err := n.engine.Catalog().Partition(ctx, n.caller(), topic, "1")
 		require.NoError(t, err)
@@ -145,11 +160,11 @@ func TestRetentionBytes(t *testing.T) {
 	require.EqualValues(t, 10, end)
 	start, _ = bounds("free")
 	require.Zero(t, start)
-	require.NoError(t, n.f.retainPass(ctx))
+	n.engine.Settle()
 	start, _ = bounds("bounded")
 	require.EqualValues(t, 7, start)
 	n.push("bounded", "1", 1, 2000)
-	require.NoError(t, n.f.retainPass(ctx))
+	n.engine.Settle()
 	start, _ = bounds("bounded")
 	require.EqualValues(t, 8, start)
 
@@ -161,7 +176,7 @@ func TestRetentionBytes(t *testing.T) {
 		Messages: []engine.Message{{Payload: []byte("1")}}}, &engine.Append{Queue: "theirs", Partition: "0",
 		Messages: []engine.Message{{Payload: []byte("2")}}}}})
 	require.NoError(t, err)
-	require.NoError(t, n.f.retainPass(ctx))
+	n.engine.Settle()
 	p, err := n.engine.Catalog().Partition(ctx, other, "theirs", "0")
 	require.NoError(t, err)
 	require.NotZero(t, p.Start)

@@ -219,7 +219,6 @@ func (f *Frontend) Attach(e engine.Engine, rows engine.AdminStore) {
 	f.attaching.Do(func() {
 		f.engine, f.rows = e, rows
 		f.startGroups()
-		f.timing.Go(f.retain)
 		if f.opts.Clustered {
 			f.timing.Go(f.announce)
 		}

@@ -300,6 +300,8 @@ var queueOptions = []option{
 	{"retentionSinkHoldMaxSeconds", format.OptRetentionSinkHoldMaxSeconds, func(o *format.QueueOptions) any { return &o.RetentionSinkHoldMaxSeconds }},
 	{"maxDeliveries", format.OptMaxDeliveries, func(o *format.QueueOptions) any { return &o.MaxDeliveries }},
 	{"kafkaPartitions", format.OptKafkaPartitions, func(o *format.QueueOptions) any { return &o.KafkaPartitions }},
+	{"retentionBytes", format.OptRetentionBytes, func(o *format.QueueOptions) any { return &o.RetentionBytes }},
+	{"retentionMs", format.OptRetentionMs, func(o *format.QueueOptions) any { return &o.RetentionMs }},
 }
 
 // value reads an option.

@@ -119,7 +119,7 @@ func clampOptions(o *format.QueueOptions) {
 	o.MinPopWaitTimeMs = min(max(o.MinPopWaitTimeMs, 0), 60000)
 	for _, n := range []*int64{&o.LeaseTime, &o.RetryLimit, &o.RetryDelayMs, &o.MaxSize, &o.TTL, &o.DelayedProcessing,
 		&o.WindowBuffer, &o.RetentionSeconds, &o.CompletedRetentionSeconds, &o.MaxWaitTimeSeconds,
-		&o.DedupWindowSeconds, &o.MaxDeliveries, &o.KafkaPartitions} {
+		&o.DedupWindowSeconds, &o.MaxDeliveries, &o.KafkaPartitions, &o.RetentionBytes, &o.RetentionMs} {
 		*n = max(*n, 0)
 	}
 }
@@ -165,6 +165,8 @@ func mergeOptions(to, from *format.QueueOptions, mask format.OptionMask) {
 	num(format.OptMaxDeliveries, &to.MaxDeliveries, &from.MaxDeliveries)
 	flag(format.OptDLQScope, &to.DLQScopeBatch, &from.DLQScopeBatch)
 	num(format.OptKafkaPartitions, &to.KafkaPartitions, &from.KafkaPartitions)
+	num(format.OptRetentionBytes, &to.RetentionBytes, &from.RetentionBytes)
+	num(format.OptRetentionMs, &to.RetentionMs, &from.RetentionMs)
 }
 
 // deleteQueue forgets a queue, its partitions, cursors, ids and dead letters (S-cfg-8).

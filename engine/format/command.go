@@ -309,12 +309,14 @@ type TrimItem struct {
 }
 
 // Trim sets explicit log starts of partitions of one queue. Completed says that the evidence is
-// the consumer groups' progress, valid while the queue's group generation is Generation.
+// the consumer groups' progress, valid while the queue's group generation is Generation; Bounded that it is the
+// queue's options, valid while their generation is.
 type Trim struct {
 	Queue      QueueID
 	Completed  bool
 	Generation uint32
 	Items      []TrimItem
+	Bounded    bool
 }
 
 // DeleteWhat says what a Delete removes.

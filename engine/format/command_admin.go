@@ -3,6 +3,7 @@ package format
 // Flag bits of the commands that change what exists.
 const (
 	trimCompleted = 1 << 0
+	trimBounded   = 1 << 1
 
 	configureReplace = 1 << 1
 	configureGuarded = 1 << 2
@@ -95,7 +96,7 @@ func (r *CommandReader) Retain(v *Retain) error {
 // AddTrim adds a Trim.
 func (b *CommandBuf) AddTrim(v *Trim) {
 	at := b.begin(KindTrim)
-	c := append(b.Commands, bit(v.Completed, trimCompleted))
+	c := append(b.Commands, bit(v.Completed, trimCompleted)|bit(v.Bounded, trimBounded))
 	c = putUvarint(c, uint64(v.Queue))
 	c = putUvarint(c, uint64(v.Generation))
 	c = putUvarint(c, uint64(len(v.Items)))
@@ -109,9 +110,12 @@ func (b *CommandBuf) AddTrim(v *Trim) {
 // Trim decodes the current command, reusing the capacity of v.Items.
 func (r *CommandReader) Trim(v *Trim) error {
 	d := r.open(KindTrim)
-	flags := d.flags(trimCompleted)
+	flags := d.flags(trimCompleted | trimBounded)
+	if flags == trimCompleted|trimBounded {
+		d.fail("a trim of two reasons")
+	}
 	*v = Trim{
-		Completed: flags&trimCompleted != 0, Queue: QueueID(d.uvarint()),
+		Completed: flags&trimCompleted != 0, Bounded: flags&trimBounded != 0, Queue: QueueID(d.uvarint()),
 		Generation: d.uvarint32(), Items: resize(v.Items, d.count(2)),
 	}
 	for i := range v.Items {

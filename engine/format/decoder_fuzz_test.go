@@ -463,8 +463,17 @@ func FuzzOptions(f *testing.F) {
 		f.Add(AppendAllOptions(nil, &o))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if o, err := ParseAllOptions(b); err == nil && !bytes.Equal(AppendAllOptions(nil, &o), b) {
-			t.Fatalf("%+v encodes to other bytes", o)
+		o, err := ParseAllOptions(b)
+		if err != nil {
+			return
+		}
+		again := AppendAllOptions(nil, &o)
+		if mask, _ := binary.Uvarint(b); mask != uint64(optFirst) {
+			if !bytes.Equal(again, b) {
+				t.Fatalf("%+v encodes to other bytes", o)
+			}
+		} else if back, err := ParseAllOptions(again); err != nil || back != o {
+			t.Fatalf("%+v comes back as %+v, %v", o, back, err)
 		}
 	})
 }

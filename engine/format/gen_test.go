@@ -276,7 +276,8 @@ func (g gen) adminCommand(b *CommandBuf, k Kind) any {
 		b.AddRetain(v)
 		return v
 	case KindTrim:
-		v := &Trim{QueueID(g.u64()), g.flip(), g.u32(), nil}
+		v := &Trim{Queue: QueueID(g.u64()), Completed: g.flip(), Generation: g.u32()}
+		v.Bounded = !v.Completed && g.flip()
 		for range g.IntN(3) {
 			v.Items = append(v.Items, TrimItem{PartitionID(g.u64()), Offset(g.u64())})
 		}

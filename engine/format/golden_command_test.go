@@ -61,7 +61,8 @@ func commandGoldens() []golden {
 	register := &Register{goldenTenant, []byte("q"), []byte("g"), StartFrom, goldenWall, true, false, true}
 	reveal := &Reveal{65, 300, goldenWall, 2}
 	retain := &Retain{6, goldenWall, 2}
-	trim := &Trim{6, true, 2, []TrimItem{{65, 300}, {129, 5}}}
+	trim := &Trim{Queue: 6, Completed: true, Generation: 2, Items: []TrimItem{{65, 300}, {129, 5}}}
+	trimBounded := &Trim{Queue: 6, Bounded: true, Generation: 2, Items: []TrimItem{{65, 300}}}
 	configure := &Configure{Tenant: DefaultTenant, Queue: []byte("q"), Replace: true, Reset: OptTTL, Patch: QueueOptions{
 		Namespace: "ns", LeaseTime: 60, DeadLetterQueue: true, Set: OptNamespace | OptLeaseTime | OptDeadLetterQueue,
 	}}
@@ -98,6 +99,8 @@ func commandGoldens() []golden {
 		commandGolden("retain", func(b *CommandBuf) { b.AddRetain(retain) }, retain, "1 queue\n8 cutoff, zigzag\n1 generation"),
 		commandGolden("trim", func(b *CommandBuf) { b.AddTrim(trim) }, trim,
 			"1 flags: completed\n1 queue\n1 generation\n1 items\n1 partition\n2 upto\n2 partition\n1 upto"),
+		commandGolden("trim_bounded", func(b *CommandBuf) { b.AddTrim(trimBounded) }, trimBounded,
+			"1 flags: bounded\n1 queue\n1 generation\n1 items\n1 partition\n2 upto"),
 		commandGolden("configure", func(b *CommandBuf) { b.AddConfigure(configure) }, configure,
 			"1 flags: default tenant, replace\n2 queue\n2 reset: ttl\n2 set: namespace, leaseTime, deadLetterQueue\n"+
 				"3 namespace\n1 leaseTime, zigzag\n1 deadLetterQueue"),

@@ -36,6 +36,12 @@ type QueueOptions struct {
 	DLQScopeBatch bool
 	// KafkaPartitions is the number of partitions Kafka clients see; 0 means the node's default.
 	KafkaPartitions int64
+	// RetentionBytes, above 0, is what a partition keeps of its frames at least, bytes as they are stored: older
+	// ones are removed, whole, as long as that much is left.
+	RetentionBytes int64
+	// RetentionMs says RetentionSeconds to the millisecond. It counts only while RetentionSeconds is what it is
+	// rounded up: who sets seconds alone gets them.
+	RetentionMs int64
 
 	// Set remembers which options a configure call named: RetryDelayMs, TTL and MaxSize act only
 	// when set, and the keys that upstream does not know are echoed only when set.
@@ -71,7 +77,11 @@ const (
 	OptMaxDeliveries
 	OptDLQScope
 	OptKafkaPartitions
-	OptAll = OptKafkaPartitions<<1 - 1
+	OptRetentionBytes
+	OptRetentionMs
+	OptAll = OptRetentionMs<<1 - 1
+	// optFirst are those that every row of a queue holds.
+	optFirst = OptKafkaPartitions<<1 - 1
 )
 
 // DefaultOptions are a queue's options before anybody set one: leaseTime 60 when a push, pop or

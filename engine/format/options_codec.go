@@ -33,6 +33,8 @@ func optionFields(o *QueueOptions, text func(OptionMask, *string), number func(O
 	number(OptMaxDeliveries, &o.MaxDeliveries)
 	truth(OptDLQScope, &o.DLQScopeBatch)
 	number(OptKafkaPartitions, &o.KafkaPartitions)
+	number(OptRetentionBytes, &o.RetentionBytes)
+	number(OptRetentionMs, &o.RetentionMs)
 }
 
 // AppendOptions appends the options in o.Set: the mask, then their values in the order of the bits.
@@ -66,11 +68,12 @@ func appendOptions(b []byte, o *QueueOptions, which OptionMask) []byte {
 	return b
 }
 
-// ParseAllOptions is the way back of AppendAllOptions; b must be used up.
+// ParseAllOptions is the way back of AppendAllOptions; b must be used up. Options that did not exist when b was written
+// are 0.
 func ParseAllOptions(b []byte) (o QueueOptions, err error) {
 	d := decoder{b: b}
 	d.options(&o)
-	if o.Set != OptAll {
+	if o.Set != OptAll && o.Set != optFirst {
 		d.fail("options missing")
 	}
 	o.Set = d.optionMask()

@@ -104,6 +104,7 @@ func TestPinnedOptions(t *testing.T) {
 		OptDLQAfterMaxRetries, OptDelayedProcessing, OptWindowBuffer, OptRetentionSeconds, OptCompletedRetentionSeconds,
 		OptRetentionEnabled, OptEncryptionEnabled, OptMaxWaitTimeSeconds, OptMinPopWaitTime, OptDedupWindowSeconds,
 		OptRetentionSinkHold, OptRetentionSinkHoldMaxSeconds, OptMaxDeliveries, OptDLQScope, OptKafkaPartitions,
+		OptRetentionBytes, OptRetentionMs,
 	}
 	var got []OptionMask
 	see := func(m OptionMask) { got = append(got, m) }
@@ -125,6 +126,22 @@ func TestOptionsComeBack(t *testing.T) {
 		o := newGen(seed).options(true)
 		if got, err := ParseAllOptions(AppendAllOptions(nil, &o)); err != nil || got != o {
 			t.Fatalf("%+v want %+v: %v", got, o, err)
+		}
+	}
+}
+
+// Goal: a queue's row of before the newest options is read, which are 0 then.
+func TestOptionsOfBefore(t *testing.T) {
+	o := newGen(1).options(true)
+	o.RetentionBytes, o.RetentionMs = 0, 0
+	o.Set &= optFirst
+	b := putUvarint(appendOptions(nil, &o, optFirst), uint64(o.Set))
+	if got, err := ParseAllOptions(b); err != nil || got != o {
+		t.Fatalf("%+v want %+v: %v", got, o, err)
+	}
+	for _, mask := range []OptionMask{optFirst >> 1, optFirst | OptRetentionBytes} {
+		if _, err := ParseAllOptions(putUvarint(appendOptions(nil, &o, mask), uint64(o.Set))); err == nil {
+			t.Errorf("options %#x are taken for all", mask)
 		}
 	}
 }

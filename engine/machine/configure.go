@@ -61,6 +61,8 @@ func overlay(dst, src *format.QueueOptions, mask format.OptionMask) {
 	take(format.OptRetentionSinkHoldMaxSeconds, &dst.RetentionSinkHoldMaxSeconds, src.RetentionSinkHoldMaxSeconds)
 	take(format.OptMaxDeliveries, &dst.MaxDeliveries, src.MaxDeliveries)
 	take(format.OptKafkaPartitions, &dst.KafkaPartitions, src.KafkaPartitions)
+	take(format.OptRetentionBytes, &dst.RetentionBytes, src.RetentionBytes)
+	take(format.OptRetentionMs, &dst.RetentionMs, src.RetentionMs)
 	flip := func(bit format.OptionMask, d *bool, s bool) {
 		if mask&bit != 0 {
 			*d = s
@@ -86,7 +88,7 @@ func clamp(o *format.QueueOptions) {
 	for _, n := range []*int64{
 		&o.LeaseTime, &o.RetryLimit, &o.RetryDelayMs, &o.MaxSize, &o.TTL, &o.DelayedProcessing, &o.WindowBuffer,
 		&o.RetentionSeconds, &o.CompletedRetentionSeconds, &o.MaxWaitTimeSeconds, &o.DedupWindowSeconds,
-		&o.MaxDeliveries, &o.KafkaPartitions,
+		&o.MaxDeliveries, &o.KafkaPartitions, &o.RetentionBytes, &o.RetentionMs,
 	} {
 		*n = max(*n, 0)
 	}

@@ -174,6 +174,9 @@ func (q *queue) expiry() format.Wall {
 		}
 	}
 	take(o.RetentionEnabled, o.RetentionSeconds)
+	if ms := o.RetentionMs; best > 0 && ms > 0 && (ms-1)/1000+1 == o.RetentionSeconds {
+		best = min(best, format.Wall(min(ms, maxSeconds*1000))*1000)
+	}
 	take(true, o.MaxWaitTimeSeconds)
 	if ttl := q.ttl(); ttl > 0 && (best == 0 || ttl < best) {
 		best = ttl

@@ -24,13 +24,13 @@ func (m *Machine) applyRetain(c *format.Retain, n *format.CountResult) format.Co
 }
 
 // applyTrim raises explicit log starts. Completed ones rest on the groups' progress and are stale
-// when a registration, a backward seek or a deletion came between.
+// when a registration, a backward seek or a deletion came between; bounded ones rest on the options.
 func (m *Machine) applyTrim(c *format.Trim, n *format.CountResult) format.Code {
 	q := m.liveQueue(c.Queue)
 	if q == nil {
 		return format.CodeUnknownQueue
 	}
-	if c.Completed && c.Generation != q.groupGen {
+	if c.Completed && c.Generation != q.groupGen || c.Bounded && c.Generation != q.optGen {
 		return format.CodeStaleEvidence
 	}
 	n.Existed = true

@@ -22,7 +22,7 @@ import (
 //	extend NAME 30s / release NAME [#1 ...] / skip NAME #1 7 / trimlease NAME #1 last=2 end=5
 //	seek q/p g to|end / register q g new|all|from:-5s [reset] [missing]
 //	configure q key=value ... [replace] [null:key]
-//	reveal #1 upto [next=+5s] gen=N / retain q=N cutoff=-5s gen=N / trim q=N [completed] gen=N #1:5 ...
+//	reveal #1 upto [next=+5s] gen=N / retain q=N cutoff=-5s gen=N / trim q=N [completed|bounded] gen=N #1:5 ...
 //	delete queue q | group q g [keep] [all] | part #1 next | dead #1 offset
 //	redrive DEADNUMBER q/p id / purge q [g] / sweep N / mark [digest=bad] / tick / term N / opaque KIND
 func TestScripts(t *testing.T) {
@@ -338,7 +338,7 @@ func (r *rig) addAdmin(d *datadriven.TestData, cmd string, plain []string, by ma
 		})
 	case "trim":
 		c := format.Trim{
-			Queue: format.QueueID(num(by["q"])), Completed: has(plain, "completed"), Generation: uint32(num(by["gen"])),
+			Queue: format.QueueID(num(by["q"])), Completed: has(plain, "completed"), Bounded: has(plain, "bounded"), Generation: uint32(num(by["gen"])),
 		}
 		for _, w := range plain {
 			if p, upto, ok := strings.Cut(w, ":"); ok {
@@ -415,7 +415,7 @@ func (r *rig) addConfigure(plain []string, by map[string]string) {
 		"window": {format.OptWindowBuffer, &o.WindowBuffer}, "dedup": {format.OptDedupWindowSeconds, &o.DedupWindowSeconds},
 		"maxDeliveries": {format.OptMaxDeliveries, &o.MaxDeliveries}, "maxWait": {format.OptMaxWaitTimeSeconds, &o.MaxWaitTimeSeconds},
 		"retention": {format.OptRetentionSeconds, &o.RetentionSeconds}, "ttl": {format.OptTTL, &o.TTL},
-		"maxSize": {format.OptMaxSize, &o.MaxSize},
+		"maxSize": {format.OptMaxSize, &o.MaxSize}, "retentionMs": {format.OptRetentionMs, &o.RetentionMs},
 	}
 	flags := map[string]struct {
 		bit format.OptionMask
