@@ -137,6 +137,9 @@ func (w *logWalk) chunkStart(i format.Index) format.Index {
 }
 
 func (w *logWalk) entry(v *logstore.View) error {
+	if v.Type != format.EntryEncoded {
+		return nil // raft's own, which decided nothing and has no outcome
+	}
 	e, err := format.ParseEntryHead(v.Head)
 	if err != nil {
 		return fmt.Errorf("engine: entry %d: %w", v.Index, err)

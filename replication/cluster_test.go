@@ -164,7 +164,7 @@ func push(ctx context.Context, n *engine.Node, queue, partition, id, payload str
 
 // TestThreeNodes: what is pushed on any node is read on every node, and the states are equal at the marks.
 func TestThreeNodes(t *testing.T) {
-	c := newTestCluster(t, 3, func(cfg *engine.Config) { cfg.MarkBytes = 16 << 10 })
+	c := newTestCluster(t, 3, func(cfg *engine.Config) { cfg.MarkBytes, cfg.CheckpointBytes = 16<<10, 1 })
 	c.leader()
 	ctx := context.Background()
 	const each = 100

@@ -79,7 +79,7 @@ func (c *cluster) start(i int) error {
 	}
 	n, err := node.Start(node.Options{Binary: c.binary, Data: filepath.Join(c.dir, fmt.Sprint("node", i+1)), HTTP: addr, Args: []string{
 		"--node-id", fmt.Sprint(i + 1), "--peer-addr", fmt.Sprintf("127.0.0.1:%d", c.raft[i]), "--peers", c.peers,
-		"--peer-tick", c.tick.String(), "--segment-bytes", "16MiB", "--mark-every", "2s"}})
+		"--peer-tick", c.tick.String(), "--segment-bytes", "4MiB", "--mark-every", "1s", "--checkpoint-every", "3s"}})
 	if err != nil {
 		return fmt.Errorf("node %d: %w", i+1, err)
 	}
