@@ -108,3 +108,25 @@ func TestLinksOfPages(t *testing.T) {
 		t.Error("llms.txt does not list the pages")
 	}
 }
+
+// TestServesItsPages: a node answers every page at /docs, rendered and as markdown.
+func TestServesItsPages(t *testing.T) {
+	n := runNode(t, t.TempDir(), nil)
+	for _, p := range docs.Pages() {
+		status, body := n.call("GET", "/docs/"+p.Name, nil)
+		if status != 200 || !strings.Contains(string(body), "<h1") || !strings.Contains(string(body), "</main>") {
+			t.Errorf("/docs/%s: %d", p.Name, status)
+		}
+		if status, body := n.call("GET", "/docs/"+p.Name+".md", nil); status != 200 || string(body) != p.Text {
+			t.Errorf("/docs/%s.md: %d", p.Name, status)
+		}
+	}
+	for _, path := range []string{"/docs", "/docs/", "/docs/llms.txt"} {
+		if status, body := n.call("GET", path, nil); status != 200 || len(body) == 0 {
+			t.Errorf("%s: %d", path, status)
+		}
+	}
+	if status, _ := n.call("GET", "/docs/none", nil); status != 404 {
+		t.Errorf("a page that is not there: %d", status)
+	}
+}

@@ -75,6 +75,10 @@ func (n *node) stopFrontends(ctx context.Context) (errs []error) {
 
 func bindHTTP(n *node, ticks clock.Clock) (*frontend, error) {
 	c := n.config
+	site, err := docs.NewSite(version)
+	if err != nil {
+		return nil, err
+	}
 	listener, err := wire.Listen(wire.Options{Addr: c.HTTP, MaxConns: c.HTTPMaxConns, Logger: n.log})
 	if err != nil {
 		return nil, bindError("http", c.HTTP, err)
@@ -85,6 +89,10 @@ func bindHTTP(n *node, ticks clock.Clock) (*frontend, error) {
 		SkipPaths: c.JWTSkipPaths, Tenancy: c.TenancyHeader, TrustedProxies: c.TrustedProxies, Quotas: n.plans.quotas,
 		ManyTenants: c.TenancyHeader || c.JWTTenantClaim != "" || c.AuthKeys != "",
 		Starting:    func() (string, float64) { return "opening the data directory", 0 },
+		Docs: func(path string) (string, string, []byte, bool) {
+			a, ok := site.File(path)
+			return a.Type, a.ETag, a.Body, ok
+		},
 	}
 	if n.auth != nil {
 		o.Auth = n.auth
