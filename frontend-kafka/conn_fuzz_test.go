@@ -32,7 +32,7 @@ func FuzzFrame(f *testing.F) {
 		c := newConn(n.f, &n.f.opts.Listeners[0], ours)
 		defer c.cancel()
 		c.hungUp()
-		c.identified(root, func(context.Context) (*auth.Principal, error) { return root, nil })
+		require.NoError(t, c.identified(root, func(context.Context) (*auth.Principal, error) { return root, nil }))
 		if err := c.handle(frame{bytes: b}); err != nil {
 			require.NotEmpty(t, err.Error())
 		}

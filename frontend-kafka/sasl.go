@@ -146,8 +146,7 @@ func (c *conn) plain(token []byte) error {
 		}
 		p, err := again(c.ctx)
 		if err == nil {
-			c.identified(p, again)
-			return nil
+			return c.identified(p, again)
 		}
 		var reason auth.Reason
 		if !errors.As(err, &reason) || reason == auth.Unavailable || strings.HasPrefix(password, auth.KeyPrefix) {
@@ -160,11 +159,15 @@ func (c *conn) plain(token []byte) error {
 	return c.plainUser(user, password)
 }
 
-// identified notes who the client is.
-func (c *conn) identified(p *auth.Principal, again func(context.Context) (*auth.Principal, error)) {
+// identified notes who the client is. Who authenticates again must be the same: what it has begun here is its own.
+func (c *conn) identified(p *auth.Principal, again func(context.Context) (*auth.Principal, error)) error {
+	if was := c.principal; was != nil && (was.Tenant != p.Tenant || was.Subject != p.Subject) {
+		return &fault{kerr.SaslAuthenticationFailed, "Authentication failed: a connection can not change whose it is"}
+	}
 	c.principal, c.sasl.again = p, again
 	c.sasl.next = c.f.opts.Clock.Mono() + recheckEvery.Microseconds()
 	c.known.Store(true)
+	return nil
 }
 
 // lifetime is how long the client may go on before it must authenticate again, in milliseconds; 0 is for ever.

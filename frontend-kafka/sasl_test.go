@@ -203,6 +203,12 @@ func TestLifetime(t *testing.T) {
 	r.closed()
 	require.Contains(t, n.logged.String(), "the credential has ended")
 
+	// Nobody becomes somebody else on the way.
+	other := n.dial()
+	require.Zero(t, other.authenticate("PLAIN", []byte("\x00u\x00rw")).ErrorCode)
+	require.Equal(t, kerr.SaslAuthenticationFailed.Code, other.authenticate("PLAIN", []byte("\x00u\x00admin")).ErrorCode)
+	other.closed()
+
 	d.closed.Store(true)
 	c.by.Add(2 * recheckEvery.Microseconds())
 	lasting.send(kmsg.NewPtrMetadataRequest())

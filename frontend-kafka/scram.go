@@ -194,7 +194,7 @@ func (c *conn) identifyUser(name string, m Mechanism) error {
 	}
 	key := *u.slot(m)
 	p := c.f.principal(name, u)
-	c.identified(p, func(context.Context) (*auth.Principal, error) {
+	return c.identified(p, func(context.Context) (*auth.Principal, error) {
 		now, err := c.f.userNamed(name)
 		switch {
 		case err != nil:
@@ -204,7 +204,6 @@ func (c *conn) identifyUser(name string, m Mechanism) error {
 		}
 		return p, nil
 	})
-	return nil
 }
 
 // plainUser judges the password of a user of SCRAM that came by PLAIN. Hashing takes milliseconds, so few do it at a time.
