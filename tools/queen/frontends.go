@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strconv"
 
 	"queen/engine"
 	"queen/engine/clock"
@@ -147,6 +148,9 @@ func mcpOptions(c *config.Config, ticks clock.Clock) frontendmcp.Options {
 	o := frontendmcp.Options{
 		Clock: ticks, Version: version, Tenancy: c.TenancyHeader, PublicURL: c.MCPPublicURL, Hosts: c.MCPHosts, Origins: c.MCPOrigins,
 		Mode: frontendmcp.Mode(c.MCPMode), Toolsets: c.MCPToolsets, Tools: c.MCPTools, RequireHuman: c.MCPRequireHuman,
+	}
+	if c.Cluster.Node > 0 {
+		o.Node = strconv.Itoa(c.Cluster.Node)
 	}
 	o.Settings = func() (out []frontendmcp.Setting) {
 		for _, v := range c.Shown {
