@@ -7,7 +7,27 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"queen/engine"
+	"queen/engine/enginetest"
 )
+
+// TestOnTheModel: the reading tools answer alike over the reference model.
+func TestOnTheModel(t *testing.T) {
+	r := newRig(t, nil)
+	r.engine = enginetest.NewModel(enginetest.ModelOptions{Clock: r.clock})
+	r.f.Attach(r.engine)
+	r.push("orders", "customer-1", `{"n":1}`, `{"n":2}`)
+	r.pop(engine.PopRequest{Scope: engine.Scope{Queue: "orders"}, Group: "billing", Start: engine.Start{Kind: 2}, Batch: 1})
+	s := r.connect(Identity{}, nil)
+	tools := toolsOf(t, s)
+	for name, args := range map[string]map[string]any{"cluster_status": {}, "diagnose": {}, "queue_list": {}, "queue_describe": {"queue": "orders"},
+		"partition_list": {"queue": "orders", "group": "billing"}, "group_describe": {"queue": "orders", "group": "billing"}, "lag_top": {},
+		"message_peek": {"queue": "orders", "partition": "customer-1"}, "message_search": {"queue": "orders", "contains": "2"}, "dlq_list": {},
+		"kv_list": {}, "timer_list": {"queue": "orders"}, "metrics_read": {}, "storage_stat": {}} {
+		res := try(t, s, name, args)
+		require.False(t, res.IsError, "%s: %s", name, textOf(res))
+		checked(t, tools, name, res)
+	}
+}
 
 // TestWalk: over every door a client lists the tools and reads what is there.
 func TestWalk(t *testing.T) {
