@@ -48,3 +48,15 @@ func (n *Node) Applied() format.Index {
 
 // RedrivesDone waits until no redrive job is under way.
 func (n *Node) RedrivesDone() { n.redrives.done.Wait() }
+
+// Surplus is the offset up to which a partition holds more than limit bytes; 0 when it does not.
+func (n *Node) Surplus(queue, partition string, limit int64) format.Offset {
+	part, _, _ := n.partByName(format.DefaultTenant, queue, partition)
+	var z sizes
+	z.begin()
+	upto, err := z.surplus(n, &part, limit)
+	if err != nil {
+		panic(err)
+	}
+	return upto
+}

@@ -52,27 +52,27 @@ func (z *sizes) end() {
 	}
 }
 
-// surplus is the offset up to which frames can go so that at least limit bytes are left; the log start when none can.
+// surplus is the offset up to which frames can go so that at least limit bytes are left; 0 when none can.
 // What is not decided yet does not count and does not go.
 func (z *sizes) surplus(n *Node, part *partView, limit int64) (format.Offset, error) {
 	start, err := n.logStart(part)
 	if err != nil {
-		return start, err
+		return 0, err
 	}
 	z.mu.Lock()
 	defer z.mu.Unlock()
 	c := z.counts[part.id]
 	if err := z.drop(n, part, &c, start); err != nil {
-		return start, err
+		return 0, err
 	}
 	err = z.each(n, part, c.end, max(part.stable, start), func(r *rows.Row) bool {
 		c.bytes, c.end = c.bytes+sizeOf(r), r.End()
 		return true
 	})
 	if err != nil {
-		return start, err
+		return 0, err
 	}
-	upto, bytes := start, c.bytes
+	upto, bytes := format.Offset(0), c.bytes
 	if bytes > limit {
 		err = z.each(n, part, start, c.end, func(r *rows.Row) bool {
 			if bytes-sizeOf(r) < limit {

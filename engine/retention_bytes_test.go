@@ -105,6 +105,8 @@ func TestRetentionBytesAndTime(t *testing.T) {
 	r.clock.Advance(30 * time.Second)
 	r.node.Settle()
 	require.Equal(t, format.Offset(4), r.start("0"))
+	require.Zero(t, r.node.Surplus("q", "0", 5*frameBytes), "what time removed is no surplus: it took one entry for all partitions")
+	require.Equal(t, format.Offset(5), r.node.Surplus("q", "0", 2*frameBytes))
 	r.write("0", 3)
 	r.node.Settle()
 	require.Equal(t, format.Offset(5), r.start("0"))
