@@ -150,7 +150,8 @@ func (n *testNode) produce(cl *kgo.Client, from, to int) {
 
 // nextGen has a client speak the protocol of KIP-848.
 func nextGen(b kgo.GroupBalancer) []kgo.Opt {
-	ctx := context.WithValue(context.Background(), "opt_in_kafka_next_gen_balancer_beta", true) //nolint:staticcheck // the client's key
+	//lint:ignore SA1029 the client looks for this key
+	ctx := context.WithValue(context.Background(), "opt_in_kafka_next_gen_balancer_beta", true)
 	return []kgo.Opt{kgo.Balancers(b), kgo.WithContext(ctx)}
 }
 

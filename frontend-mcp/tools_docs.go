@@ -290,7 +290,7 @@ func explainError(c *call, in explainArgs) (out explainResult, err error) {
 	text := strings.ReplaceAll(strings.ToLower(in.Error), " ", "_")
 	for _, x := range Explanations() {
 		if strings.Contains(text, x.Code) {
-			out.Explanations = append(out.Explanations, explanationRow{x.Code, x.Meaning, x.Remedy})
+			out.Explanations = append(out.Explanations, explanationRow(x))
 		}
 	}
 	if len(out.Explanations) == 0 {

@@ -227,7 +227,7 @@ func (l *links) serve(c net.Conn) {
 		return
 	}
 	_ = c.SetDeadline(time.Time{})
-	if err := l.take(c, h, t); err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
+	if err := l.take(c, h, t); !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
 		l.s.o.Log.Debug("a stream of commands ended", "node", h.node, "err", err)
 	}
 }

@@ -216,11 +216,9 @@ func (h *history) allAcked() bool {
 
 // keyInput and keyOutput are one operation on one key; values are unique.
 type keyInput struct {
-	key    string
-	put    bool
-	value  int
-	expect uint64 // of a put: the version it expects, 0 none
-	guard  bool
+	key   string
+	put   bool
+	value int
 }
 
 type keyOutput struct {

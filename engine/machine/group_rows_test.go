@@ -178,9 +178,9 @@ func TestGroupRowFences(t *testing.T) {
 	require.Equal(t, format.Offset(3), v.Offset)
 
 	gen := r.m.AdminGeneration()
-	code, res, _ := r.group(format.Group{Op: format.GroupDelete, Name: []byte("g"), Guarded: true, At: first})
+	code, _, _ = r.group(format.Group{Op: format.GroupDelete, Name: []byte("g"), Guarded: true, At: first})
 	require.Equal(t, format.CodeGone, code)
-	code, res, _ = r.group(format.Group{Op: format.GroupDelete, Name: []byte("g"), Guarded: true, At: second})
+	code, res, _ := r.group(format.Group{Op: format.GroupDelete, Name: []byte("g"), Guarded: true, At: second})
 	require.Equal(t, format.CodeOK, code)
 	require.Equal(t, format.GroupResult{Existed: true, Rows: 2}, res)
 	_, ok := r.m.Committed(format.DefaultTenant, "q", "0", "g")

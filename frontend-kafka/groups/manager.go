@@ -153,9 +153,6 @@ func New(o Options) *Manager {
 // Run fires timers until ctx ends.
 func (m *Manager) Run(ctx context.Context) { m.timers.run(ctx) }
 
-// errBusy says that there is no room for another group with members.
-var errBusy = errors.New("groups: too many groups with members on this node")
-
 // consumerTimes are the session timeout and heartbeat interval of members of KIP-848.
 func (m *Manager) consumerTimes(k Key) (session, heartbeat time.Duration) {
 	session, heartbeat = m.o.ConsumerTimes(k)
