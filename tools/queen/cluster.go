@@ -23,6 +23,11 @@ func openEngine(c *config.Config, cfg engine.Config) (*engine.Node, error) {
 	if err != nil {
 		return nil, err
 	}
+	// A setting that can not be must not leave a directory behind.
+	o.Dir = cfg.Dir
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
 	return replication.Open(cfg, o)
 }
 
