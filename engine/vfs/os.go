@@ -209,11 +209,14 @@ func readHolder(f *os.File) string {
 	return string(line)
 }
 
-// Free asks the file system for its space.
+// Free asks the file system for its space. What it keeps back from everybody, for root or by a quota, counts neither as
+// available nor in the total: else a disk that has only such space left would look half empty.
 func (o *OS) Free(dir string) (Space, error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(dir, &s); err != nil {
 		return Space{}, &iofs.PathError{Op: "free", Path: dir, Err: err}
 	}
-	return Space{Total: int64(s.Blocks) * s.Bsize, Available: int64(s.Bavail) * s.Bsize}, nil
+	used := int64(s.Blocks-s.Bfree) * s.Bsize
+	free := int64(s.Bavail) * s.Bsize
+	return Space{Total: used + free, Available: free}, nil
 }
