@@ -164,8 +164,8 @@ func (w *logWalk) entry(v *logstore.View) error {
 	return w.endChunk(v, mark)
 }
 
-// markAt is the mark that an entry is, nil when it is none: one that the manifest knows, or an older
-// one, which was accepted iff its number was due.
+// markAt is the mark that an entry is, nil when it is none: one that the manifest knows, or an older one, which was
+// accepted iff its number was due and the entry was not refused.
 func (w *logWalk) markAt(v *logstore.View, e *format.Entry) *format.ManifestMark {
 	for k := range w.marks {
 		if w.marks[k].Index == v.Index {
@@ -176,6 +176,13 @@ func (w *logWalk) markAt(v *logstore.View, e *format.Entry) *format.ManifestMark
 	r := e.Reader()
 	if !w.counting || !r.Next() || r.Kind() != format.KindMark || r.Mark(&c) != nil || c.Number != w.number+1 {
 		return nil
+	}
+	// A leader that lost its epoch may have proposed a Mark of the same number: it was refused whole, and is an entry like others.
+	if _, refused, err := format.ParseEntryOutcome(v.Outcome); v.Outcome != nil && (err != nil || refused != format.CodeOK) {
+		return nil
+	}
+	if slices.ContainsFunc(w.marks, func(m format.ManifestMark) bool { return m.Number == c.Number }) {
+		return nil // that one stands elsewhere
 	}
 	return &format.ManifestMark{Number: c.Number, Index: v.Index, W: e.Header.W}
 }
