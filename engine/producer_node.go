@@ -34,7 +34,7 @@ func (r recordsDoor) InitProducer(ctx context.Context, c Caller, p ProducerInit)
 	for range maxInitTries {
 		s := newSubmission(consumption)
 		if p.TransactionalID != "" {
-			r.abortOpen(s, c, p.TransactionalID)
+			r.abortOpen(s, c, &p)
 		}
 		at := s.buf.Count
 		s.buf.AddProducer(&cmd)
@@ -58,12 +58,14 @@ func (r recordsDoor) InitProducer(ctx context.Context, c Caller, p ProducerInit)
 		Message: "transactions of the transactional id begin faster than they can be aborted"}
 }
 
-// abortOpen puts the abort of an id's open transaction in front of what a new producer asks for.
-func (r recordsDoor) abortOpen(s *submission, c Caller, id string) {
+// abortOpen puts the abort of an id's open transaction in front of what a new producer asks for. Who names an identity
+// may abort its own only: a producer that was fenced must not end what its successor began. The epoch rises with the
+// command behind it, in one entry.
+func (r recordsDoor) abortOpen(s *submission, c Caller, p *ProducerInit) {
 	r.n.state.RLock()
-	producer, epoch, open, ok := r.n.state.m.ProducerOf(c.Tenant, id)
+	producer, epoch, open, ok := r.n.state.m.ProducerOf(c.Tenant, p.TransactionalID)
 	r.n.state.RUnlock()
-	if ok && open {
+	if ok && open && (p.ID == NoProducer || p.ID == int64(producer) && p.Epoch == epoch) {
 		r.n.addEnd(s, &format.EndTxn{ID: producer, Epoch: epoch})
 	}
 }

@@ -325,6 +325,36 @@ func TestTransactionalIDs(t *testing.T) {
 	require.Equal(t, engine.CodeNotFound, code(err))
 }
 
+// Goal: a producer that was fenced ends nothing of its successor's when it asks for an identity; one that takes the id
+// over does, and who is fenced by that is told with its next batch, also where batches begin transactions.
+func TestFencedProducerAbortsNothing(t *testing.T) {
+	r := newRecordRig(t)
+	old := r.producer("tx")
+	p := r.producer("tx")
+	p.implicit = true
+	require.Nil(t, p.send("0", "a").Err)
+	require.Equal(t, engine.CodeProducerFenced, code(old.init(old.id.ID, old.id.Epoch)))
+	require.Equal(t, engine.CodeProducerMapping, code(old.init(old.id.ID+64, p.id.Epoch)))
+	require.Nil(t, p.send("0", "b").Err)
+	require.NoError(t, p.end(true, false))
+	f := r.fetch("0", 0, true)
+	require.Equal(t, []string{"0=a", "1=b", "2=control"}, values(t, f))
+	require.Empty(t, f.Aborted)
+
+	// Its own it may abort, with which its epoch rises.
+	require.Nil(t, p.send("0", "c").Err)
+	before := r.withEpoch(p, p.id.Epoch)
+	require.NoError(t, p.init(p.id.ID, p.id.Epoch))
+	require.Equal(t, before.id.Epoch+1, p.id.Epoch)
+	require.Len(t, r.fetch("0", 3, true).Aborted, 1)
+	require.Nil(t, p.send("0", "d").Err)
+	next := r.producer("tx")
+	require.Equal(t, p.id.Epoch+1, next.id.Epoch)
+	require.Equal(t, engine.CodeProducerEpoch, producedCode(p.send("0", "e")))
+	require.Equal(t, engine.CodeProducerFenced, code(p.end(true, true)))
+	require.Len(t, r.fetch("0", 3, true).Aborted, 2)
+}
+
 // Goal: positions of a transaction count when it commits, and until then say that they are coming.
 func TestPositionsOfATransaction(t *testing.T) {
 	r := newRecordRig(t)

@@ -227,14 +227,14 @@ func (d *kafkaDriver) init() {
 	if t != nil && d.r.IntN(3) == 0 {
 		c.ID, c.Epoch = t.producer, max(t.epoch-int16(d.r.IntN(3)), 0)
 		switch {
-		case t.state == txnOngoing || c.Epoch == t.epoch:
+		case c.Epoch == t.epoch:
 		case t.retry >= 0 && c.Epoch == t.retry:
 			again = true
 		default:
 			want = format.CodeProducerFenced
 		}
 	}
-	if t != nil && t.state == txnOngoing {
+	if t != nil && t.state == txnOngoing && want == format.CodeOK {
 		want = format.CodeStaleEvidence
 	}
 	d.buf.AddProducer(c)

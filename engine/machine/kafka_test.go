@@ -231,3 +231,21 @@ func TestEpochsOfEntries(t *testing.T) {
 		t.Fatal(len(m.kafka.epochs), m.Epochs().Of(1))
 	}
 }
+
+// Goal: who names an identity that is not the present one is refused, also while a transaction is open.
+func TestInitJudgesIdentityFirst(t *testing.T) {
+	r := newKafkaRig(t)
+	id, _ := r.init("a")
+	r.init("a")
+	r.txn("0", id, 1, 0)
+	again := func(id format.ProducerID, epoch int16, want format.Code) {
+		t.Helper()
+		r.buf.AddProducer(&format.Producer{Op: format.ProducerInit, Tenant: format.DefaultTenant, Name: []byte("a"), ID: id, Epoch: epoch,
+			Timeout: 60_000_000})
+		r.ok(want)
+	}
+	again(id, 0, format.CodeProducerFenced)
+	again(id+64, 1, format.CodeProducerMapping)
+	again(id, 1, format.CodeStaleEvidence)
+	r.end(id, 1, true, format.CodeOK)
+}

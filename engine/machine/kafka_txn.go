@@ -112,20 +112,12 @@ func (m *Machine) initNamed(c *format.Producer, res *format.ProducerResult) form
 		res.ID, res.Epoch = t.producer, t.epoch
 		return format.CodeOK
 	}
-	if t.state == txnOngoing {
-		return format.CodeStaleEvidence
-	}
 	res.ID, res.Epoch = t.producer, t.epoch
-	if c.ID != 0 {
-		switch {
-		case c.ID == t.producer && c.Epoch == t.epoch:
-		case t.retry >= 0 && c.Epoch == t.retry && (c.ID == t.producer || c.ID == t.previous):
-			return format.CodeOK // it was given the present one before
-		case c.ID != t.producer:
-			return format.CodeProducerMapping
-		default:
-			return format.CodeProducerFenced
-		}
+	switch again, code := t.judgeIdentity(c); {
+	case again || code != format.CodeOK:
+		return code
+	case t.state == txnOngoing:
+		return format.CodeStaleEvidence
 	}
 	if !m.raise(t) {
 		return format.CodeLimit
@@ -139,6 +131,20 @@ func (m *Machine) initNamed(c *format.Producer, res *format.ProducerResult) form
 	m.soilNamed(t)
 	res.ID, res.Epoch = t.producer, t.epoch
 	return format.CodeOK
+}
+
+// judgeIdentity says whether who names an identity may have the next one; again, that it was given the present one
+// before.
+func (t *transactional) judgeIdentity(c *format.Producer) (again bool, code format.Code) {
+	switch {
+	case c.ID == 0 || c.ID == t.producer && c.Epoch == t.epoch:
+		return false, format.CodeOK
+	case t.retry >= 0 && c.Epoch == t.retry && (c.ID == t.producer || c.ID == t.previous):
+		return true, format.CodeOK
+	case c.ID != t.producer:
+		return false, format.CodeProducerMapping
+	}
+	return false, format.CodeProducerFenced
 }
 
 // addNamed makes a transactional id, in the place of the one that nothing happened to for the longest time if there are
