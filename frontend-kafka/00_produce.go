@@ -269,8 +269,5 @@ func refuseProduce(r *request, code int16) kmsg.Response {
 		}
 		resp.Topics = append(resp.Topics, out)
 	}
-	if req.Acks == 0 {
-		return nil
-	}
 	return resp
 }

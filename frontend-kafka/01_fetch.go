@@ -55,7 +55,9 @@ func fetch(ctx context.Context, c *conn, r *request) (kmsg.Response, error) {
 	f.wanted = int(min(max(req.MinBytes, 0), fetchMinMax))
 	f.read(ctx, s.ready(f.committed))
 	if wait := min(time.Duration(req.MaxWaitMillis)*time.Millisecond, fetchWaitMax); wait > 0 && !f.complete() {
-		f.park(ctx, wait)
+		if err := f.park(ctx, wait); err != nil {
+			return nil, err
+		}
 	}
 	resp.SessionID = s.id
 	f.answer(resp)
@@ -64,7 +66,11 @@ func fetch(ctx context.Context, c *conn, r *request) (kmsg.Response, error) {
 }
 
 // park waits for changes of what is being fetched, and reads what changed, until the answer is complete or time is up.
-func (f *fetching) park(ctx context.Context, wait time.Duration) {
+// Answers to earlier requests do not wait with it; an error is that they can not be written.
+func (f *fetching) park(ctx context.Context, wait time.Duration) error {
+	if err := f.c.flush(); err != nil {
+		return err
+	}
 	waiting, cancel := context.WithTimeout(f.c.waiting, wait)
 	defer cancel()
 	f.c.f.parked.Add(1)
@@ -77,11 +83,12 @@ func (f *fetching) park(ctx context.Context, wait time.Duration) {
 		f.reserve(f.got)
 		changes, err := f.s.watcher.Next(waiting)
 		if err != nil {
-			return
+			return nil
 		}
 		f.claim()
 		f.read(ctx, f.s.changed(changes))
 	}
+	return nil
 }
 
 // fetching is one answer in the making.

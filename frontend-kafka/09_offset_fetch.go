@@ -144,8 +144,12 @@ func (f *offsetFetching) named(ctx context.Context) error {
 		found, err := f.c.topicOf(ctx, t.Topic, t.TopicID, f.req.Version >= 10)
 		// Nothing is committed for a topic that is not there: asked by name that is no error.
 		code := int16(0)
-		if err != nil && !errors.Is(err, kerr.UnknownTopicOrPartition) {
-			code = codeOf(err)
+		switch {
+		case err == nil, errors.Is(err, kerr.UnknownTopicOrPartition):
+		case errors.Is(err, kerr.UnknownTopicID):
+			code = kerr.UnknownTopicID.Code
+		default:
+			return err
 		}
 		f.out.Topics = append(f.out.Topics, fetchedTopic(t, code))
 		for k, n := range t.Partitions {
@@ -159,21 +163,27 @@ func (f *offsetFetching) named(ctx context.Context) error {
 		return err
 	}
 	for i := range rows {
-		f.fill(&f.out.Topics[at[i].topic].Partitions[at[i].partition], &rows[i])
+		if err := f.fill(&f.out.Topics[at[i].topic].Partitions[at[i].partition], &rows[i]); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// fill tells a position.
-func (f *offsetFetching) fill(p *kmsg.OffsetFetchResponseGroupTopicPartition, row *engine.GroupOffset) {
+// errUnread refuses a group whole: no code of a partition says that its position can not be read just now.
+var errUnread = &fault{kerr.CoordinatorNotAvailable, "a position can not be read"}
+
+// fill tells a position; the error is about the whole group.
+func (f *offsetFetching) fill(p *kmsg.OffsetFetchResponseGroupTopicPartition, row *engine.GroupOffset) error {
 	switch {
 	case row.Err != nil:
-		p.ErrorCode = groupCode(row.Err)
+		return errUnread
 	case row.Unstable && f.req.RequireStable:
 		p.ErrorCode = kerr.UnstableOffsetCommit.Code
 	case row.Found:
 		p.Offset, p.LeaderEpoch, p.Metadata = int64(row.Offset), row.LeaderEpoch, kmsg.StringPtr(row.Metadata)
 	}
+	return nil
 }
 
 // all answers about every position of the group that Kafka clients can name.
@@ -203,7 +213,9 @@ func (f *offsetFetching) all(ctx context.Context) error {
 			f.out.Topics = append(f.out.Topics, t)
 		}
 		p := noPosition(n, 0)
-		f.fill(&p, row)
+		if err := f.fill(&p, row); err != nil {
+			return err
+		}
 		t := &f.out.Topics[len(f.out.Topics)-1]
 		t.Partitions = append(t.Partitions, p)
 	}

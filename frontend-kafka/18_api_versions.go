@@ -50,7 +50,8 @@ func apiVersions(_ context.Context, c *conn, r *request) (kmsg.Response, error) 
 			resp.ErrorCode = kerr.InvalidRequest.Code
 			return resp, nil
 		}
-		c.software = req.ClientSoftwareName + " " + req.ClientSoftwareVersion
+		software := req.ClientSoftwareName + " " + req.ClientSoftwareVersion
+		c.software.Store(&software)
 	}
 	for _, a := range c.f.table {
 		resp.ApiKeys = append(resp.ApiKeys, a.window())

@@ -46,8 +46,8 @@ type conn struct {
 	// known is set once the client may send large frames: the reading goroutine looks at it.
 	known atomic.Bool
 
-	// software is what ApiVersions told of the client; "" when it did not.
-	software  string
+	// software is what ApiVersions told of the client; nil when it did not. Both goroutines log it.
+	software  atomic.Pointer[string]
 	principal *auth.Principal
 	sasl      saslState
 	out       []byte
@@ -97,7 +97,8 @@ func (c *conn) serve() {
 		}
 		err := c.handle(fr)
 		c.f.budget.give(fr.charged)
-		if err == nil && (c.in.empty() || len(c.out) >= writeChunk) {
+		// A client that is held back is told so, and why, before the wait.
+		if err == nil && (c.in.empty() || len(c.out) >= writeChunk || c.throttled > 0) {
 			err = c.flush()
 		}
 		if err != nil {
@@ -285,8 +286,12 @@ func (c *conn) refusedLogin() {
 
 // log writes one line about the connection.
 func (c *conn) log(what string, args ...any) {
+	software := ""
+	if s := c.software.Load(); s != nil {
+		software = *s
+	}
 	c.f.opts.Logger.Warn("kafka: "+what, append([]any{"listener", c.l.Name, "client", c.raw.RemoteAddr().String(),
-		"software", c.software}, args...)...)
+		"software", software}, args...)...)
 }
 
 // pause holds the next request back for as long as the last answer told the client to wait.

@@ -65,9 +65,17 @@ func (c *conn) member(r *request) groups.Client {
 }
 
 // await waits for an answer that comes when others have done their part. A node that stops sends its clients to look for
-// another coordinator: stopped is their answer.
+// another coordinator: stopped is their answer. Answers to earlier requests are written before the wait.
 func await[T any](c *conn, answer <-chan T, stopped func() T) (T, error) {
 	var none T
+	select {
+	case a := <-answer:
+		return a, nil
+	default:
+	}
+	if err := c.flush(); err != nil {
+		return none, err
+	}
 	select {
 	case a := <-answer:
 		return a, nil
@@ -90,7 +98,7 @@ func groupCode(err error) int16 {
 		return kerr.NotCoordinator.Code
 	case engine.CodeGone:
 		return kerr.NotCoordinator.Code
-	case engine.CodeOverloaded, engine.CodeRetry, engine.CodeTimeout, engine.CodeOutcomeUnknown, engine.CodePaused:
+	case engine.CodeOverloaded, engine.CodeRetry, engine.CodeTimeout, engine.CodeOutcomeUnknown, engine.CodePaused, engine.CodeRateLimited:
 		return kerr.CoordinatorNotAvailable.Code
 	case engine.CodeNameTooLong:
 		return kerr.InvalidGroupID.Code

@@ -73,8 +73,13 @@ func batchFault(err error, old *kerr.Error) error {
 // as if it had never been.
 func produceCode(err error) int16 {
 	var e *engine.Error
-	if errors.As(err, &e) && e.Code == engine.CodeTimeout && e.Outcome == engine.OutcomeNone {
-		return kerr.NotEnoughReplicas.Code // nothing was written: only 7 says that it may have been
+	if errors.As(err, &e) && e != nil {
+		switch {
+		case e.Code == engine.CodeTimeout && e.Outcome == engine.OutcomeNone:
+			return kerr.NotEnoughReplicas.Code // nothing was written: only 7 says that it may have been
+		case e.Code == engine.CodeRateLimited:
+			return kerr.NotEnoughReplicas.Code // the answer tells how long to wait; 89 is for requests of administrators
+		}
 	}
 	return fenced(err, true)
 }

@@ -227,6 +227,8 @@ func TestProduceThrottles(t *testing.T) {
 	resp := c.ask(produceRequest(9, 1, "t", 0, records(t, nil, "x"))).(*kmsg.ProduceResponse)
 	require.Equal(t, kerr.NotEnoughReplicas.Code, resp.Topics[0].Partitions[0].ErrorCode)
 	require.EqualValues(t, 1000, resp.ThrottleMillis)
+	require.Equal(t, kerr.NotEnoughReplicas.Code, produceCode(&engine.Error{Code: engine.CodeRateLimited}))
+	require.Equal(t, kerr.CoordinatorNotAvailable.Code, groupCode(&engine.Error{Code: engine.CodeRateLimited}))
 	c = n.dial()
 	fake.mu.Lock()
 	fake.fail = func(string) *engine.Error {

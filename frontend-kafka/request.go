@@ -173,9 +173,11 @@ func wrapRefused(r *request, err error) error {
 	return r.refused(err.Error())
 }
 
-// refuse answers a request with one code everywhere, or ends the connection where its answer has no place for one.
+// refuse answers a request with one code everywhere, or ends the connection where its answer has no place for one: a
+// produce request with acks 0 has no answer at all.
 func (c *conn) refuse(r *request, code int16, why error) (kmsg.Response, error) {
-	if r.api.refuse == nil {
+	p, ok := r.req.(*kmsg.ProduceRequest)
+	if r.api.refuse == nil || ok && p.Acks == 0 {
 		return nil, r.refused(why.Error())
 	}
 	return r.api.refuse(r, code), nil

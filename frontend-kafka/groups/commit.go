@@ -10,7 +10,8 @@ import (
 )
 
 // Committer is who commits positions, as the request says. A Generation below 0 with an empty Member is nobody in
-// particular: an administrator, or a consumer that assigns partitions by itself.
+// particular: an administrator, or a consumer that assigns partitions by itself. With a Generation below 0 a group
+// without members takes commits of everybody.
 type Committer struct {
 	Member     string
 	Instance   *string
@@ -37,8 +38,11 @@ func (m *Manager) CommitFence(ctx context.Context, k Key, c Committer) (fence fo
 }
 
 func (g *group) mayCommit(c *Committer) int16 {
+	if c.Generation < 0 && len(g.members) == 0 && g.consumer.size() == 0 {
+		return 0 // whoever it says it is: consumers that assign partitions by themselves may tell an instance
+	}
 	if c.Member == "" && c.Generation < 0 && c.Instance == nil {
-		if len(g.members) == 0 && g.consumer.size() == 0 || c.Transactional {
+		if c.Transactional {
 			return 0
 		}
 		return kerr.UnknownMemberID.Code
