@@ -123,11 +123,10 @@ func (r recordsDoor) EndTxn(ctx context.Context, c Caller, e TxnEnd) (ProducerId
 	}
 	n := r.n
 	n.state.RLock()
-	id, _, _, ok := n.state.m.ProducerOf(c.Tenant, e.TransactionalID)
-	owner, known := n.state.m.OwnerOfProducer(format.ProducerID(e.ID))
+	owner, name, known := n.state.m.OwnerOfProducer(format.ProducerID(e.ID))
 	n.state.RUnlock()
-	// One that the id was bound to before may repeat its last end.
-	if !ok || int64(id) != e.ID && (!known || owner != c.Tenant) {
+	// Also one that the id was bound to before: it may repeat its last end.
+	if !known || owner != c.Tenant || name != e.TransactionalID {
 		return ProducerIdentity{}, errOfCode(format.CodeProducerMapping)
 	}
 	s := newSubmission(consumption)

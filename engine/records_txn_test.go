@@ -353,6 +353,11 @@ func TestFencedProducerAbortsNothing(t *testing.T) {
 	require.Equal(t, engine.CodeProducerEpoch, producedCode(p.send("0", "e")))
 	require.Equal(t, engine.CodeProducerFenced, code(p.end(true, true)))
 	require.Len(t, r.fetch("0", 3, true).Aborted, 2)
+
+	other := r.producer("other")
+	require.NoError(t, other.add("0"))
+	other.name = "tx"
+	require.Equal(t, engine.CodeProducerMapping, code(other.end(true, false)), "it is bound to another id")
 }
 
 // Goal: positions of a transaction count when it commits, and until then say that they are coming.

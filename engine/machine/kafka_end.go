@@ -22,10 +22,28 @@ func (m *Machine) applyEndTxn(c *format.EndTxn, out *format.Results, res *format
 		res.To = uint32(len(out.Controls))
 	}
 	if raises && m.raise(t) {
+		if !ends {
+			m.abortNothing(t)
+		}
 		m.soilNamed(t)
 	}
 	res.ID, res.Epoch = t.producer, t.epoch
 	return format.CodeOK
+}
+
+// abortNothing notes the abort of a transaction that had not begun: a repeat of it is found by that, and a commit before
+// it is not repeated any more.
+func (m *Machine) abortNothing(t *transactional) {
+	k := &m.kafka
+	k.idle.Delete(dueTxn{t.changed, t.id})
+	t.state, t.retry, t.changed = txnAborted, -1, m.w
+	k.idle.ReplaceOrInsert(dueTxn{t.changed, t.id})
+}
+
+// isRepeat says that the command names the identity that its end, with the wanted outcome, replaced by the present one.
+func (t *transactional) isRepeat(c *format.EndTxn, want txnState) bool {
+	return c.Bump && t.state == want && (c.ID == t.producer && c.Epoch == t.epoch-1 ||
+		c.ID == t.previous && c.Epoch == format.MaxProducerEpoch-1 && t.epoch == 0)
 }
 
 // judgeEnd says whether the command ends a transaction, and whether the epoch rises. A repeat of what took place does
@@ -37,7 +55,7 @@ func (m *Machine) judgeEnd(t *transactional, c *format.EndTxn) (code format.Code
 	}
 	switch {
 	case c.ID == t.producer && c.Epoch == t.epoch:
-	case c.Bump && t.state == want && (c.ID == t.producer && c.Epoch == t.epoch-1 || c.ID == t.previous && t.epoch == 0):
+	case t.isRepeat(c, want):
 		return format.CodeOK, false, false // its answer was lost
 	case c.ID == t.producer && c.Epoch > t.epoch:
 		return format.CodeProducerEpoch, false, false

@@ -223,11 +223,11 @@ func (m *Machine) ProducerOf(t format.Tenant, name string) (id format.ProducerID
 	return found.producer, found.epoch, found.state == txnOngoing, true
 }
 
-// OwnerOfProducer is the tenant whose transactional id a producer is bound to, or was.
-func (m *Machine) OwnerOfProducer(id format.ProducerID) (t format.Tenant, ok bool) {
+// OwnerOfProducer is the transactional id that a producer is bound to, or was, and its tenant.
+func (m *Machine) OwnerOfProducer(id format.ProducerID) (t format.Tenant, name string, ok bool) {
 	found := m.kafka.byProducer[id]
 	if found == nil {
-		return t, false
+		return t, "", false
 	}
-	return found.tenant, true
+	return found.tenant, found.name, true
 }

@@ -367,7 +367,7 @@ func (d *kafkaDriver) end() {
 		d.t.Fatalf("entry %d: controls of nothing", d.index)
 	}
 	if raises {
-		t.epoch++
+		t.epoch, t.state, t.retry = t.epoch+1, outcome, -1
 	}
 	d.identity("end", t, out.Ends[0].ID, out.Ends[0].Epoch)
 }

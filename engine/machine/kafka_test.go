@@ -94,7 +94,7 @@ func TestProducersAreBounded(t *testing.T) {
 	b, _ := r.init("b")
 	r.txn("0", a, 0, 0)
 	r.init("c") // in the place of b, which is idle
-	if _, ok := r.m.OwnerOfProducer(b); ok || r.m.named(format.DefaultTenant, []byte("b")) != nil {
+	if _, _, ok := r.m.OwnerOfProducer(b); ok || r.m.named(format.DefaultTenant, []byte("b")) != nil {
 		t.Fatal("b is still there")
 	}
 	c, _ := r.init("c")
@@ -128,8 +128,35 @@ func TestEpochsUsedUp(t *testing.T) {
 	if again.ID != e.ID || again.Epoch != 0 || again.From != again.To {
 		t.Fatalf("%+v", again)
 	}
+	r.end(id, format.MaxProducerEpoch-2, true, format.CodeProducerFenced) // that was replaced by another
+	r.end(id, 0, true, format.CodeProducerFenced)
 	r.txn("0", e.ID, 0, 0)
 	r.end(id, format.MaxProducerEpoch-1, true, format.CodeProducerFenced)
+}
+
+// Goal: an abort of nothing may be repeated as any other, and a commit before it is no answer to a commit after it.
+func TestAbortOfNothing(t *testing.T) {
+	r := newKafkaRig(t)
+	id, _ := r.init("a")
+	r.advance(time.Hour)
+	for range 2 {
+		if e := r.end(id, 0, false, format.CodeOK); e.Epoch != 1 || e.From != e.To {
+			t.Fatalf("%+v", e)
+		}
+	}
+	r.txn("0", id, 1, 0)
+	r.end(id, 1, true, format.CodeOK)
+	r.advance(time.Hour)
+	r.end(id, 2, false, format.CodeOK)
+	r.end(id, 2, true, format.CodeProducerFenced)
+	r.buf.AddEndTxn(&format.EndTxn{ID: id, Epoch: 3, Commit: true}, format.EncodeKafkaFrame(nil, 1, []byte("end")))
+	r.ok(format.CodeTxnState)
+	if tx := r.m.kafka.byProducer[id]; tx.changed != r.m.w || tx.retry != -1 {
+		t.Fatalf("%+v at %d", tx, r.m.w)
+	}
+	if err := checkKafka(r.m); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // Goal: queues and partitions that go while transactions are open there take their part of them along.
