@@ -18,6 +18,7 @@ type fetching struct {
 	epochs machine.Epochs
 	queue  machine.Queue // looked at last
 	part   partView
+	first  format.Offset // end of the first frame that is returned of the partition
 	end    format.Offset // of what is returned of the partition
 	aborts bool          // some of that is of transactions
 	out    *Fetched
@@ -65,7 +66,7 @@ func (f *fetching) one(c Caller, at *FetchAt) {
 		out.Err = errRead(err)
 		return
 	}
-	out.Start, out.End, out.Stable = start, part.next, part.stable
+	out.Start, out.End, out.Stable = start, part.next, max(part.stable, start) // an open transaction may be gone
 	if at.Offset < start || at.Offset > part.next {
 		out.Err = errRange()
 		return
@@ -109,12 +110,17 @@ func (f *fetching) look(c Caller, at *FetchAt) (partView, format.Code) {
 	return part, format.CodeOK
 }
 
-// aborted tells which of the records that are returned were aborted.
+// aborted tells which of the records that are returned were aborted. If some of them went since they were looked at, so
+// may have what tells that: then none are returned, and the client asks again.
 func (f *fetching) aborted(from format.Offset) {
 	f.n.state.RLock()
-	ranges := f.n.state.m.AbortedRanges(nil, f.part.id, from, f.end)
-	f.n.state.RUnlock()
-	for _, a := range ranges {
+	defer f.n.state.RUnlock()
+	m := f.n.state.m
+	if !m.Readable(f.part.id, f.first, f.out.Frames[0].CreatedAt) {
+		f.out.Frames = nil
+		return
+	}
+	for _, a := range m.AbortedRanges(nil, f.part.id, from, f.end) {
 		f.out.Aborted = append(f.out.Aborted, Aborted{Producer: int64(a.Producer), First: a.First})
 	}
 }
@@ -179,7 +185,9 @@ func (f *fetching) frame(row *rows.Row, s *span) error {
 		}
 		out.Base = out.Messages[0].Offset
 	}
-	f.end = row.End()
+	if f.end = row.End(); len(f.out.Frames) == 0 {
+		f.first = f.end
+	}
 	f.aborts = f.aborts || row.Flags&(rows.Transactional|rows.Control) != 0
 	f.any, f.left, f.room = true, f.left-size, f.room-size
 	f.out.Frames = append(f.out.Frames, out)

@@ -59,27 +59,26 @@ func (o *offsetQuery) find(c Caller) *Error {
 		return errBad("kind", "", "unknown kind of offset query")
 	}
 	o.part, o.end = part, part.next
-	if o.q.Committed {
-		o.end = part.stable
-	}
 	return nil
 }
 
 func (o *offsetQuery) answer() error {
 	out := o.out
+	start, err := o.n.logStart(&o.part)
+	if err != nil {
+		return err
+	}
+	stable := max(o.part.stable, start) // the records of an open transaction may be gone
+	if o.q.Committed {
+		o.end = stable
+	}
 	switch o.q.Kind {
 	case RecordLatest:
 		out.Found, out.Offset, out.Epoch = true, o.end, o.n.epochs().Now()
 		return nil
 	case RecordStable:
-		out.Found, out.Offset, out.Epoch = true, o.part.stable, o.n.epochs().Now()
+		out.Found, out.Offset, out.Epoch = true, stable, o.n.epochs().Now()
 		return nil
-	}
-	start, err := o.n.logStart(&o.part)
-	if err != nil {
-		return err
-	}
-	switch o.q.Kind {
 	case RecordEarliest:
 		out.Found, out.Offset = true, start
 		out.Epoch, err = o.n.epochAt(&o.part, start)

@@ -418,6 +418,40 @@ func TestDeleteRecords(t *testing.T) {
 	require.Equal(t, []string{"2=" + envelope("c", 1000), "3=" + envelope("d", 1001)}, r.popped("g"))
 }
 
+// Goal: the last stable offset is not below the log start, whatever moved that past an open transaction.
+func TestStableIsNotBelowTheStart(t *testing.T) {
+	for _, aged := range []bool{false, true} {
+		t.Run(fmt.Sprint("aged=", aged), func(t *testing.T) {
+			r := newRecordRig(t)
+			r.timeout = time.Hour
+			p := r.producer("tx")
+			p.implicit = true
+			require.Nil(t, p.send("0", "a", "b", "c").Err)
+			start := format.Offset(2)
+			if aged {
+				r.configure(format.QueueOptions{Set: format.OptRetentionSeconds | format.OptRetentionEnabled, RetentionSeconds: 60, RetentionEnabled: true})
+				r.clock.Advance(5 * time.Minute)
+				r.node.Settle()
+				start = 3
+				require.Nil(t, p.send("0", "d").Err)
+			} else {
+				out, err := r.node.Records().DeleteRecords(context.Background(), someone, []engine.FetchAt{{Queue: "q", Partition: "0", Offset: start}})
+				require.NoError(t, err)
+				require.Nil(t, out[0].Err)
+			}
+			f := r.fetch("0", start, true)
+			require.Nil(t, f.Err)
+			require.Equal(t, start, f.Start)
+			require.Equal(t, start, f.Stable)
+			require.Empty(t, f.Frames, "what is left of the transaction is not decided")
+			require.Equal(t, start, r.offset(engine.RecordOffsetQuery{Kind: engine.RecordStable}).Offset)
+			require.Equal(t, start, r.offset(engine.RecordOffsetQuery{Kind: engine.RecordLatest, Committed: true}).Offset)
+			require.Equal(t, f.End, r.offset(engine.RecordOffsetQuery{Kind: engine.RecordLatest}).Offset)
+			require.Equal(t, start, r.offset(engine.RecordOffsetQuery{Kind: engine.RecordEarliest, Committed: true}).Offset)
+		})
+	}
+}
+
 // Goal: a transaction has no bound that anybody meets: thousands of partitions and positions end in one step, also when
 // the node is started anew in the middle.
 func TestLargeTransaction(t *testing.T) {

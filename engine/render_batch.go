@@ -31,7 +31,8 @@ func (f *frameReader) walkBatch(body []byte, first format.Place, r *rows.Row, fr
 	})
 }
 
-// undelivered says that a transactional batch was aborted, or is not decided yet.
+// undelivered says that a transactional batch was aborted, or is not decided yet. What went after the reader looked
+// counts as such: nobody knows any more whether it was aborted.
 func (f *frameReader) undelivered(body []byte, r *rows.Row) bool {
 	h, err := batch.ParseHeader(body)
 	if err != nil {
@@ -40,7 +41,8 @@ func (f *frameReader) undelivered(body []byte, r *rows.Row) bool {
 	producer := format.ProducerID(h.ProducerID)
 	f.n.state.RLock()
 	defer f.n.state.RUnlock()
-	return f.n.state.m.Undecided(r.Partition, producer, r.Base) || f.n.state.m.IsAborted(r.Partition, producer, r.Base)
+	m := f.n.state.m
+	return !m.Readable(r.Partition, r.End(), r.W) || m.Undecided(r.Partition, producer, r.Base) || m.IsAborted(r.Partition, producer, r.Base)
 }
 
 const ofTransactions = rows.Transactional | rows.Control

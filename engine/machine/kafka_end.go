@@ -65,6 +65,9 @@ func (m *Machine) judgeEnd(t *transactional, c *format.EndTxn) (code format.Code
 	switch {
 	case c.Expire && (t.state != txnOngoing || m.w < t.started+format.Wall(t.timeout)):
 		return format.CodeStaleEvidence, false, false
+	case t.state == txnOngoing && c.Commit:
+		code = m.positionsRoom(t)
+		return code, code == format.CodeOK, c.Bump
 	case t.state == txnOngoing:
 		return format.CodeOK, true, c.Bump || c.Expire
 	case c.Bump && !c.Commit:

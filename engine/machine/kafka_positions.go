@@ -52,12 +52,13 @@ func (m *Machine) addPositions(t *transactional, c *format.Producer, res *format
 	for i := range c.Positions {
 		p := &c.Positions[i]
 		res.Failed = uint32(i)
-		if m.queueBy(c.Tenant, p.Queue) == nil {
+		q := m.queueBy(c.Tenant, p.Queue)
+		if q == nil {
 			return format.CodeUnknownQueue
 		}
 		bytes += len(c.Group) + len(p.Queue) + len(p.Partition) + len(p.Metadata) + 160
-		if format.TenantNameBytes+len(p.Queue)+max(len(p.Partition), len(c.Group)) > format.NameBudget {
-			return format.CodeLimit
+		if code := m.txnPositionRoom(q, c.Group, p.Partition, len(c.Positions)); code != format.CodeOK {
+			return code
 		}
 	}
 	if m.kafka.bytes+bytes > txnBytesMost {
@@ -71,6 +72,31 @@ func (m *Machine) addPositions(t *transactional, c *format.Producer, res *format
 			epoch: p.LeaderEpoch, metadata: string(p.Metadata)})
 	}
 	m.soilNamed(t)
+	return format.CodeOK
+}
+
+// txnPositionRoom says that what a position makes new fits, n times over. It only reads.
+func (m *Machine) txnPositionRoom(q *queue, group, partition []byte, n int) format.Code {
+	const most = 1<<31 - 2
+	if m.header.partitions+uint64(n) > maxPartitions || uint64(m.header.groups)+uint64(n) > maxCatalog ||
+		max(m.parts.Len(), m.sides.Len(), m.cursors.Len())+n > most {
+		return format.CodeLimit
+	}
+	return m.positionRoom(&format.SetOffset{Partition: partition, Group: group}, q, n)
+}
+
+// positionsRoom says that all positions of a transaction can be committed.
+func (m *Machine) positionsRoom(t *transactional) format.Code {
+	for i := range t.positions {
+		at := &t.positions[i].at
+		q := m.queueBy(t.tenant, []byte(at.queue))
+		if q == nil {
+			continue // its positions go with it
+		}
+		if code := m.txnPositionRoom(q, []byte(at.group), []byte(at.partition), len(t.positions)); code != format.CodeOK {
+			return code
+		}
+	}
 	return format.CodeOK
 }
 
@@ -98,6 +124,7 @@ func (m *Machine) endPositions(t *transactional, commit bool) {
 			delete(k.pending, key)
 		}
 		if commit {
+			// Room was looked for before; a queue that is gone takes its positions along.
 			_ = m.commitPosition(t.tenant, []byte(p.at.group), &format.Position{Queue: []byte(p.at.queue),
 				Partition: []byte(p.at.partition), To: p.offset, LeaderEpoch: p.epoch, Metadata: []byte(p.metadata)})
 		}

@@ -68,6 +68,13 @@ func (m *Machine) AbortedRanges(dst []Aborted, part format.PartitionID, from, to
 	return dst
 }
 
+// Readable says that what was appended to a partition at w and ends before end is not behind its log start, or gone by
+// age or with the partition: then aborted ranges on it are still known.
+func (m *Machine) Readable(part format.PartitionID, end format.Offset, w format.Wall) bool {
+	start, cutoff, ok := m.Retained(part)
+	return ok && end > start && w >= cutoff
+}
+
 // IsAborted says that a transactional record of a producer at an offset of a partition was aborted.
 func (m *Machine) IsAborted(part format.PartitionID, producer format.ProducerID, o format.Offset) (aborted bool) {
 	ph, p := m.partByID(part)

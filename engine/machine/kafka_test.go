@@ -276,3 +276,65 @@ func TestInitJudgesIdentityFirst(t *testing.T) {
 	again(id, 1, format.CodeStaleEvidence)
 	r.end(id, 1, true, format.CodeOK)
 }
+
+// Goal: a transaction does not commit without a position for which there is no room: it stays open, or takes none in.
+func TestPositionsNeedRoom(t *testing.T) {
+	r := newKafkaRig(t)
+	id, _ := r.init("a")
+	position := func(part string, want format.Code) {
+		t.Helper()
+		r.buf.AddProducer(&format.Producer{Op: format.ProducerPositions, Tenant: format.DefaultTenant, Name: []byte("a"), ID: id, Implicit: true,
+			Group: []byte("g"), Positions: []format.Position{{Queue: []byte("q"), Partition: []byte(part)}}})
+		r.ok(want)
+	}
+	m := r.m
+	partitions, groups := m.header.partitions, m.header.groups
+	m.header.partitions = maxPartitions
+	position("0", format.CodeLimit)
+	m.header.partitions = partitions
+	position("0", format.CodeOK)
+	m.header.groups = maxCatalog
+	position("1", format.CodeLimit)
+	if e := r.end(id, 0, true, format.CodeLimit); e.From != e.To || m.kafka.byProducer[id].state != txnOngoing {
+		t.Fatalf("%+v", e)
+	}
+	m.header.groups = groups
+	r.end(id, 0, true, format.CodeOK)
+	if _, ok := m.Committed(format.DefaultTenant, "q", "0", "g"); !ok {
+		t.Fatal("not committed")
+	}
+}
+
+// Goal: who read a record can tell that what says whether it was aborted went meanwhile.
+func TestReadable(t *testing.T) {
+	r := newKafkaRig(t)
+	id, _ := r.init("a")
+	r.txn("0", id, 0, 0)
+	r.end(id, 0, false, format.CodeOK)
+	p, _ := r.m.PartitionByName(format.DefaultTenant, "q", "0")
+	w := p.LastAppend
+	known := func(aborted, retained bool) {
+		t.Helper()
+		if r.m.IsAborted(p.ID, id, 0) != aborted || r.m.Readable(p.ID, 1, w) != retained {
+			t.Fatalf("aborted %v, retained %v", r.m.IsAborted(p.ID, id, 0), r.m.Readable(p.ID, 1, w))
+		}
+	}
+	known(true, true)
+	if r.m.queues[1].cutoff = w + 1; r.m.Readable(p.ID, 1, w) {
+		t.Fatal("retained past its time")
+	}
+	r.m.queues[1].cutoff = 0
+	r.buf.AddTrim(&format.Trim{Queue: p.Queue, Items: []format.TrimItem{{Partition: p.ID, Upto: 2}}})
+	r.ok(format.CodeOK)
+	known(false, false)
+	r.txn("0", id, 1, 0)
+	r.end(id, 1, false, format.CodeOK)
+	if !r.m.Readable(p.ID, 3, w) {
+		t.Fatal("what lies above the log start is not retained")
+	}
+	r.buf.AddDelete(&format.Delete{What: format.DeleteQueue, Tenant: format.DefaultTenant, Queue: []byte("q")})
+	r.ok(format.CodeOK)
+	if r.m.Readable(p.ID, 3, w) {
+		t.Fatal("retained in a queue that is gone")
+	}
+}
