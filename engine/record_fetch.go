@@ -23,6 +23,19 @@ type fetching struct {
 	aborts bool          // some of that is of transactions
 	out    *Fetched
 	room   int // bytes of the partition
+	caught bool
+	late   *Error // this node could not catch up
+}
+
+// behind reports that the node may not know yet what the caller was told by another one, after it has caught up: then it is
+// to look again. It catches up once in a call.
+func (f *fetching) behind(ctx context.Context, code format.Code, at *FetchAt, part *partView) bool {
+	if f.n.cluster == nil || f.caught || code == format.CodeOK && at.Offset <= part.next {
+		return false
+	}
+	f.caught, f.queue = true, machine.Queue{}
+	f.late = f.n.catchUp(ctx)
+	return f.late == nil
 }
 
 // Fetch implements Records.
@@ -45,18 +58,25 @@ func (r recordsDoor) Fetch(ctx context.Context, c Caller, at []FetchAt, maxBytes
 		}
 		out[i].Epoch = f.epochs.Now()
 		f.out = &out[i]
-		f.one(c, &at[i])
+		f.one(ctx, c, &at[i])
 	}
 	return out, nil
 }
 
 // one answers one position.
-func (f *fetching) one(c Caller, at *FetchAt) {
+func (f *fetching) one(ctx context.Context, c Caller, at *FetchAt) {
 	out := f.out
 	if out.Err = checkNames(at.Queue, at.Partition, "partition"); out.Err != nil {
 		return
 	}
 	part, code := f.look(c, at)
+	if f.behind(ctx, code, at, &part) {
+		part, code = f.look(c, at)
+	}
+	if f.late != nil && (code != format.CodeOK || at.Offset > part.next) {
+		out.Err = f.late
+		return
+	}
 	if out.Err = errOfCode(code); out.Err != nil {
 		return
 	}

@@ -16,6 +16,11 @@ func (r recordsDoor) RecordOffsets(ctx context.Context, c Caller, qs []RecordOff
 	if r.n.closing() {
 		return nil, errClosed()
 	}
+	if r.n.follows() {
+		if err := r.n.catchUp(ctx); err != nil {
+			return nil, err
+		}
+	}
 	out := make([]RecordOffset, len(qs))
 	for i := range qs {
 		if ctx.Err() != nil {

@@ -15,32 +15,50 @@ func (n *Node) topicInfo(q *machine.Queue) QueueInfo {
 }
 
 // Topic implements Catalog.
-func (c catalog) Topic(_ context.Context, who Caller, queue string) (QueueInfo, error) {
-	c.n.state.RLock()
-	defer c.n.state.RUnlock()
-	q, ok := c.n.state.m.QueueByName(who.Tenant, queue)
-	if !ok {
-		return QueueInfo{}, errOfCode(format.CodeUnknownQueue)
-	}
-	return c.n.topicInfo(&q), nil
+func (c catalog) Topic(ctx context.Context, who Caller, queue string) (QueueInfo, error) {
+	return c.oneTopic(ctx, func(m *machine.Machine) (machine.Queue, bool) { return m.QueueByName(who.Tenant, queue) })
 }
 
 // TopicByID implements Catalog.
-func (c catalog) TopicByID(_ context.Context, who Caller, id format.UUID) (QueueInfo, error) {
-	c.n.state.RLock()
-	defer c.n.state.RUnlock()
-	q, ok := c.n.state.m.QueueByTopic(who.Tenant, id)
+func (c catalog) TopicByID(ctx context.Context, who Caller, id format.UUID) (QueueInfo, error) {
+	return c.oneTopic(ctx, func(m *machine.Machine) (machine.Queue, bool) { return m.QueueByTopic(who.Tenant, id) })
+}
+
+// oneTopic looks for a queue. Before a node of a cluster says that there is none it catches up: another node may have
+// told the caller of it.
+func (c catalog) oneTopic(ctx context.Context, find func(m *machine.Machine) (machine.Queue, bool)) (QueueInfo, error) {
+	look := func() (QueueInfo, bool) {
+		c.n.state.RLock()
+		defer c.n.state.RUnlock()
+		q, ok := find(c.n.state.m)
+		if !ok {
+			return QueueInfo{}, false
+		}
+		return c.n.topicInfo(&q), true
+	}
+	info, ok := look()
+	if !ok && c.n.cluster != nil {
+		if err := c.n.catchUp(ctx); err != nil {
+			return QueueInfo{}, err
+		}
+		info, ok = look()
+	}
 	if !ok {
 		return QueueInfo{}, errOfCode(format.CodeUnknownQueue)
 	}
-	return c.n.topicInfo(&q), nil
+	return info, nil
 }
 
 // Topics implements Catalog.
-func (c catalog) Topics(_ context.Context, who Caller, p Page) ([]QueueInfo, string, error) {
+func (c catalog) Topics(ctx context.Context, who Caller, p Page) ([]QueueInfo, string, error) {
 	after, limit, err := p.parse(1000)
 	if err != nil {
 		return nil, "", err
+	}
+	if c.n.follows() {
+		if err := c.n.catchUp(ctx); err != nil {
+			return nil, "", err
+		}
 	}
 	c.n.state.RLock()
 	defer c.n.state.RUnlock()
