@@ -17,12 +17,10 @@ func (n *Node) Apply(c Committed) (Applied, error) {
 	if err != nil {
 		return Applied{}, fmt.Errorf("engine: entry %d: %w", c.Index, err)
 	}
-	fl := n.flights.take(e.Header)
+	fl, foreign := n.flights.take(e.Header), false
 	if fl == nil {
 		fl = newFlight(e.Header, nil)
-		if n.cluster != nil && n.stamp != nil {
-			n.stamp.follow(e.Header.T, e.Header.W)
-		}
+		foreign = n.cluster != nil && n.stamp != nil
 	}
 	fl.index = c.Index
 	if n.cluster != nil {
@@ -41,6 +39,9 @@ func (n *Node) Apply(c Committed) (Applied, error) {
 	n.state.Unlock()
 	if err != nil {
 		return Applied{}, err
+	}
+	if foreign && fl.results.Refused == format.CodeOK { // else its times count for nothing
+		n.stamp.follow(e.Header)
 	}
 	outcome := Applied{Canonical: format.AppendOutcome(nil, &fl.results), FramesBefore: before}
 	if c.HasOutcome && !bytes.Equal(outcome.Canonical, c.Outcome) {

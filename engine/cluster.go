@@ -174,11 +174,15 @@ func (c *cluster) commitTerm(epoch format.Term) bool {
 	s := n.termSubmission(epoch)
 	c.proposing.Lock()
 	_, _, changed := c.role()
+	// A later election may have come since the caller looked, and its Term is made under proposing as well.
+	if !c.still(epoch) || !n.stamp.lead(epoch) {
+		c.proposing.Unlock()
+		return false
+	}
 	n.state.RLock()
 	t, w := n.state.m.T(), n.state.m.W()
 	n.state.RUnlock()
 	n.stamp.take(t, w)
-	n.stamp.lead(epoch)
 	n.flights.restart()
 	err := n.seq.Propose(n.pack([]*submission{s}))
 	c.proposing.Unlock()

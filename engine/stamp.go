@@ -56,23 +56,28 @@ func (s *stamper) take(t format.Mono, w format.Wall) {
 	s.mu.t, s.mu.w = t, w
 }
 
-// follow takes over the stamps of an entry that another node proposed, so that this node's times are estimates of its
-// leader's.
-func (s *stamper) follow(t format.Mono, w format.Wall) {
+// follow takes over the stamps of an entry that another node proposed and apply accepted, so that this node's times are
+// estimates of its leader's. One of an epoch that is not later than the newest this node has begun to lead changes nothing:
+// this node's own stamps may be ahead of it.
+func (s *stamper) follow(h format.EntryHeader) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if h.Epoch <= s.mu.epoch {
+		return
+	}
 	s.mu.mono = max(s.mu.mono, s.clock.Mono())
-	s.mu.t, s.mu.w = t, w
+	s.mu.t, s.mu.w = h.T, h.W
 	s.mu.taken = max(s.mu.mono, 1)
 }
 
-// lead starts an epoch: fuse numbers begin anew.
-func (s *stamper) lead(epoch format.Term) {
+// lead starts an epoch: fuse numbers begin anew. It refuses one that is earlier than another that was started.
+func (s *stamper) lead(epoch format.Term) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.mu.epoch != epoch {
+	if s.mu.epoch < epoch {
 		s.mu.epoch, s.mu.fuse = epoch, 0
 	}
+	return s.mu.epoch == epoch
 }
 
 // next is the header of the next entry.
