@@ -32,7 +32,8 @@ type LogDB struct {
 	// known is an index that the caller proves committed (a checkpoint, an outcome found): what is read back
 	// of raft's state is no older. Zero where nothing is known.
 	known pb.State
-	// takeOutcomes gives what apply decided and is not on disk yet; nil without an applier. It goes with the next save.
+	// takeOutcomes gives what apply decided and is not on disk yet; nil without an applier. It goes with the next save
+	// that is written at once.
 	takeOutcomes func(format.RaftGroup, format.Replica) []logstore.Outcome
 	writing      sync.Mutex // outcomes reach the log in order
 }
@@ -118,6 +119,10 @@ func (d *LogDB) SaveRaftState(updates []pb.Update, _ uint64) error {
 	defer d.writing.Unlock()
 	if d.takeOutcomes != nil {
 		for _, v := range saves {
+			// They never make a commit index on its own an extent, which costs a flush: then they wait for the next entries.
+			if v.State == nil && v.Snapshot == nil && len(v.Entries) == 0 {
+				continue
+			}
 			v.Outcomes = append(v.Outcomes, d.takeOutcomes(v.Group, v.Replica)...)
 		}
 	}

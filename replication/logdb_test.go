@@ -282,3 +282,36 @@ func (x *raftTrace) restart() {
 	}
 	_ = reclaimOldest(x.db.log)
 }
+
+// TestCommitsCarryNoOutcomes: a commit index on its own is not written at once, whatever apply has decided meanwhile; that goes
+// with the next entries.
+func TestCommitsCarryNoOutcomes(t *testing.T) {
+	db := NewLogDB(mustOpen(t, testOptions(vfs.NewMem())), 0)
+	defer db.log.Close()
+	taken := 0
+	db.takeOutcomes = func(format.RaftGroup, format.Replica) []logstore.Outcome { taken++; return nil }
+	save := func(commit uint64, ents ...pb.Entry) {
+		t.Helper()
+		u := pb.Update{ShardID: 1, ReplicaID: 5, State: pb.State{Term: 1, Vote: 5, Commit: commit}, EntriesToSave: ents}
+		if err := db.SaveRaftState([]pb.Update{u}, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	at := func(i uint64) pb.Entry {
+		return pb.Entry{Index: i, Term: 1, Type: pb.EncodedEntry, Key: 1, ClientID: 1, Cmd: encoded(10, 10, i)}
+	}
+	if err := db.SaveBootstrapInfo(1, 5, pb.Bootstrap{Type: pb.OnDiskStateMachine, Addresses: map[uint64]string{5: "h:1"}}); err != nil {
+		t.Fatal(err)
+	}
+	save(0, at(1), at(2))
+	extents := db.log.Stats().Extents
+	save(1)
+	save(2)
+	if taken != 1 || db.log.Stats().Extents != extents {
+		t.Errorf("outcomes were taken %d times, %d extents after %d", taken, db.log.Stats().Extents, extents)
+	}
+	save(2, at(3))
+	if taken != 2 {
+		t.Errorf("outcomes were taken %d times", taken)
+	}
+}
