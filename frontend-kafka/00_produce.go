@@ -57,11 +57,13 @@ type produceSlot struct {
 func produce(ctx context.Context, c *conn, r *request) (kmsg.Response, error) {
 	p := producing{c: c, who: c.caller(), topics: map[string]found{}}
 	p.add(ctx, r)
-	for len(p.calls) < c.f.opts.Coalesce {
+	// A client that has to wait, or must authenticate again, has its next request looked at on the ordinary way.
+	for len(p.calls) < c.f.opts.Coalesce && c.throttled <= 0 && c.admitted() == nil && c.may(r.api.level) {
 		next := c.next(produceKey)
 		if next == nil {
 			break
 		}
+		c.countCall()
 		p.add(ctx, next)
 	}
 	err := p.submit(ctx)
@@ -184,19 +186,53 @@ func batchOf(b []byte) batch.Header {
 	return h
 }
 
-// submit appends everything in one call and fills the answers in.
+// submit appends everything in one call and fills the answers in. Where that is too much for one call, each request is
+// one of its own: none fails for its neighbours.
 func (p *producing) submit(ctx context.Context) error {
 	if len(p.batches) == 0 {
 		return nil
 	}
-	ctx, cancel := within(ctx, p.millis)
-	defer cancel()
-	res, err := p.c.f.engine.Records().Produce(ctx, p.who, p.batches)
-	if err == nil && len(res) != len(p.slots) {
-		return fmt.Errorf("the engine answered %d of %d batches", len(res), len(p.slots))
+	res, err := p.append(ctx, p.batches, p.millis)
+	if len(p.calls) == 1 || !tooMuch(err) {
+		return p.settle(p.slots, res, err)
 	}
-	for i := range p.slots {
-		s := &p.slots[i]
+	for rest := p.slots; len(rest) > 0; {
+		call, at, n := rest[0].call, len(p.slots)-len(rest), 1
+		for n < len(rest) && rest[n].call == call {
+			n++
+		}
+		res, err := p.append(ctx, p.batches[at:at+n], call.req.TimeoutMillis)
+		if err := p.settle(rest[:n], res, err); err != nil {
+			return err
+		}
+		rest = rest[n:]
+	}
+	return nil
+}
+
+// tooMuch tells whether a call was refused as a whole, with nothing written, for how much it is.
+func tooMuch(err error) bool {
+	var e *engine.Error
+	if !errors.As(err, &e) || e == nil || e.Outcome != engine.OutcomeNone {
+		return false
+	}
+	return e.Code == engine.CodeTooLarge || e.Code == engine.CodeQuotaExceeded || e.Code == engine.CodeRateLimited
+}
+
+// append is one call of the engine's.
+func (p *producing) append(ctx context.Context, batches []engine.RecordBatch, millis int32) ([]engine.Produced, error) {
+	ctx, cancel := within(ctx, millis)
+	defer cancel()
+	return p.c.f.engine.Records().Produce(ctx, p.who, batches)
+}
+
+// settle fills in what became of slots.
+func (p *producing) settle(slots []produceSlot, res []engine.Produced, err error) error {
+	if err == nil && len(res) != len(slots) {
+		return fmt.Errorf("the engine answered %d of %d batches", len(res), len(slots))
+	}
+	for i := range slots {
+		s := &slots[i]
 		switch {
 		case err != nil:
 			p.throttle(s.call, err)

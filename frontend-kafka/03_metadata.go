@@ -40,6 +40,7 @@ func metadata(ctx context.Context, c *conn, r *request) (kmsg.Response, error) {
 		}
 		return resp, err
 	}
+	req.Topics = once(req.Topics, metadataName)
 	for i := range req.Topics {
 		if err := m.named(ctx, &req.Topics[i]); err != nil {
 			return nil, err
@@ -80,8 +81,7 @@ func (m *metadataCall) named(ctx context.Context, t *kmsg.MetadataRequestTopic) 
 			m.fail(nil, t.TopicID, err)
 			return nil
 		}
-		m.add(found)
-		return nil
+		return m.addNamed(found)
 	}
 	if t.Topic == nil {
 		m.fail(nil, t.TopicID, kerr.InvalidRequest)
@@ -96,10 +96,29 @@ func (m *metadataCall) named(ctx context.Context, t *kmsg.MetadataRequestTopic) 
 		m.fail(&name, t.TopicID, err)
 		return nil
 	}
+	return m.addNamed(found)
+}
+
+// addNamed answers with a topic that was asked for, up to what an answer takes.
+func (m *metadataCall) addNamed(found *topic) error {
 	if m.add(found); m.listed > listedMax {
 		return errors.New("the named topics have too many partitions for one answer")
 	}
 	return nil
+}
+
+// topicRef is a topic as a request names it.
+type topicRef struct {
+	name  string
+	named bool
+	id    [16]byte
+}
+
+func metadataName(t *kmsg.MetadataRequestTopic) topicRef {
+	if t.Topic == nil {
+		return topicRef{id: t.TopicID}
+	}
+	return topicRef{*t.Topic, true, t.TopicID}
 }
 
 // create makes an unknown topic where the request, the node and the client's roles allow it.
@@ -116,6 +135,8 @@ func (m *metadataCall) create(ctx context.Context, name string) (*topic, error) 
 		return nil, kerr.LeaderNotAvailable
 	}
 	m.created++
+	ctx, cancel := within(ctx, 0)
+	defer cancel()
 	t, err := m.c.f.createTopic(ctx, m.who, name, m.c.f.opts.Partitions)
 	if errors.Is(err, kerr.TopicAlreadyExists) { // somebody was faster
 		return m.c.f.topic(ctx, m.who, name)

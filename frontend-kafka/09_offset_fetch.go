@@ -27,9 +27,10 @@ func offsetFetchAPI() *api {
 		}}
 }
 
-// fetchedGroups are the groups of a request of any version.
+// fetchedGroups are the groups of a request of any version, each once.
 func fetchedGroups(req *kmsg.OffsetFetchRequest) []kmsg.OffsetFetchRequestGroup {
 	if req.Version >= 8 {
+		req.Groups = once(req.Groups, func(g *kmsg.OffsetFetchRequestGroup) string { return g.Group })
 		return req.Groups
 	}
 	one := kmsg.NewOffsetFetchRequestGroup()

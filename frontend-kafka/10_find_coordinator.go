@@ -22,7 +22,7 @@ func findCoordinator(_ context.Context, c *conn, r *request) (kmsg.Response, err
 	if req.Version < 4 {
 		keys = []string{req.CoordinatorKey}
 	}
-	for _, key := range keys {
+	for _, key := range once(keys, itself) {
 		one := kmsg.NewFindCoordinatorResponseCoordinator()
 		one.Key, one.NodeID, one.Port = key, -1, -1
 		if err := c.coordinator(req.CoordinatorType, key, &one); err != nil {

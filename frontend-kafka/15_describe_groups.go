@@ -32,7 +32,7 @@ func describeGroups(ctx context.Context, c *conn, r *request) (kmsg.Response, er
 	req := r.req.(*kmsg.DescribeGroupsRequest)
 	resp := req.ResponseKind().(*kmsg.DescribeGroupsResponse)
 	native := c.f.nativeGroups(ctx, c.caller())
-	for _, name := range req.Groups {
+	for _, name := range once(req.Groups, itself) {
 		row := kmsg.NewDescribeGroupsResponseGroup()
 		row.Group, row.AuthorizedOperations = name, math.MinInt32
 		if row.ErrorCode = c.describeGroup(ctx, req.Version, native, &row); row.ErrorCode != 0 && row.State == "" {

@@ -2,6 +2,7 @@ package frontendkafka
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -37,9 +38,11 @@ func initProducerID(ctx context.Context, c *conn, r *request) (kmsg.Response, er
 		resp.ErrorCode = kerr.InvalidRequest.Code
 		return resp, nil
 	}
+	ctx, cancel := within(ctx, 0)
+	defer cancel()
 	made, err := c.f.engine.Records().InitProducer(ctx, c.caller(), init)
 	if err != nil {
-		resp.ErrorCode = fenced(err, req.Version < 4)
+		resp.ErrorCode = coordinatorCode(err, req.Version < 4)
 		return resp, nil
 	}
 	resp.ProducerID, resp.ProducerEpoch = made.ID, made.Epoch
@@ -53,6 +56,25 @@ func fenced(err error, old bool) int16 {
 		return kerr.InvalidProducerEpoch.Code
 	}
 	return code
+}
+
+// coordinatorCode is the code of an error for requests that go to the coordinator of a transaction: clients look for it
+// anew, or wait for it, where a partition's leader would have another code.
+func coordinatorCode(err error, old bool) int16 {
+	var e *engine.Error
+	switch {
+	case errors.As(err, &e) && e != nil:
+		switch e.Code {
+		case engine.CodeNoLeader, engine.CodeClosed:
+			return kerr.NotCoordinator.Code
+		case engine.CodeOverloaded, engine.CodeRateLimited, engine.CodeRetry, engine.CodePaused, engine.CodeQueueFull,
+			engine.CodeTimeout, engine.CodeOutcomeUnknown:
+			return kerr.CoordinatorNotAvailable.Code
+		}
+	case errors.Is(err, context.DeadlineExceeded):
+		return kerr.CoordinatorNotAvailable.Code
+	}
+	return fenced(err, old)
 }
 
 func refuseInitProducerID(r *request, code int16) kmsg.Response {

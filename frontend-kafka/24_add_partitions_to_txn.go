@@ -27,7 +27,7 @@ func addPartitionsToTxn(ctx context.Context, c *conn, r *request) (kmsg.Response
 		t := &req.Topics[i]
 		for j, n := range t.Partitions {
 			if err := l.partition(ctx, t.Topic, n, -1); err != nil {
-				resp.Topics[i].Partitions[j].ErrorCode = codeOf(err)
+				resp.Topics[i].Partitions[j].ErrorCode = coordinatorCode(err, req.Version < 2)
 				bad = true
 			}
 			refs = append(refs, engine.PartitionRef{Queue: t.Topic, Partition: partitionName(n)})
@@ -37,8 +37,10 @@ func addPartitionsToTxn(ctx context.Context, c *conn, r *request) (kmsg.Response
 		return resp, nil
 	}
 	ref := engine.ProducerRef{TransactionalID: req.TransactionalID, ID: req.ProducerID, Epoch: req.ProducerEpoch}
+	ctx, cancel := within(ctx, 0)
+	defer cancel()
 	err := c.f.engine.Records().AddToTxn(ctx, l.who, ref, refs)
-	return refuseAddPartitionsToTxn(r, fenced(err, req.Version < 2)), nil
+	return refuseAddPartitionsToTxn(r, coordinatorCode(err, req.Version < 2)), nil
 }
 
 // refuseAddPartitionsToTxn gives every partition one code.

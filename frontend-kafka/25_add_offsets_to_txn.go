@@ -23,8 +23,10 @@ func addOffsetsToTxn(ctx context.Context, c *conn, r *request) (kmsg.Response, e
 		return refuseAddOffsetsToTxn(r, kerr.InvalidGroupID.Code), nil
 	}
 	ref := engine.ProducerRef{TransactionalID: req.TransactionalID, ID: req.ProducerID, Epoch: req.ProducerEpoch}
+	ctx, cancel := within(ctx, 0)
+	defer cancel()
 	err := c.f.engine.Records().AddToTxn(ctx, c.caller(), ref, nil)
-	return refuseAddOffsetsToTxn(r, fenced(err, req.Version < 2)), nil
+	return refuseAddOffsetsToTxn(r, coordinatorCode(err, req.Version < 2)), nil
 }
 
 func refuseAddOffsetsToTxn(r *request, code int16) kmsg.Response {

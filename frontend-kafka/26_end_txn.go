@@ -21,8 +21,10 @@ func endTxn(ctx context.Context, c *conn, r *request) (kmsg.Response, error) {
 	req := r.req.(*kmsg.EndTxnRequest)
 	end := engine.TxnEnd{ProducerRef: engine.ProducerRef{TransactionalID: req.TransactionalID, ID: req.ProducerID,
 		Epoch: req.ProducerEpoch}, Commit: req.Commit, Bump: req.Version >= 5}
+	ctx, cancel := within(ctx, 0)
+	defer cancel()
 	next, err := c.f.engine.Records().EndTxn(ctx, c.caller(), end)
-	resp := refuseEndTxn(r, fenced(err, req.Version < 2)).(*kmsg.EndTxnResponse)
+	resp := refuseEndTxn(r, coordinatorCode(err, req.Version < 2)).(*kmsg.EndTxnResponse)
 	if err == nil && end.Bump {
 		resp.ProducerID, resp.ProducerEpoch = next.ID, next.Epoch
 	}

@@ -26,7 +26,12 @@ func describeConfigsAPI() *api {
 func describeConfigs(ctx context.Context, c *conn, r *request) (kmsg.Response, error) {
 	req := r.req.(*kmsg.DescribeConfigsRequest)
 	resp := req.ResponseKind().(*kmsg.DescribeConfigsResponse)
-	for _, res := range req.Resources {
+	type named struct {
+		kind kmsg.ConfigResourceType
+		name string
+	}
+	key := func(res *kmsg.DescribeConfigsRequestResource) named { return named{res.ResourceType, res.ResourceName} }
+	for _, res := range once(req.Resources, key) {
 		row := kmsg.NewDescribeConfigsResponseResource()
 		row.ResourceType, row.ResourceName = res.ResourceType, res.ResourceName
 		found, err := c.resource(ctx, res.ResourceType, res.ResourceName)

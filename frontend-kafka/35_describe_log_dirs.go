@@ -48,6 +48,7 @@ func describeLogDirs(ctx context.Context, c *conn, r *request) (kmsg.Response, e
 		})
 		err = errors.Join(err, bad)
 	}
+	req.Topics = once(req.Topics, func(t *kmsg.DescribeLogDirsRequestTopic) string { return t.Topic })
 	for i := range req.Topics {
 		t, missing := c.f.topic(ctx, who, req.Topics[i].Topic)
 		if errors.Is(missing, kerr.UnknownTopicOrPartition) {
@@ -85,7 +86,7 @@ func (f *Frontend) sizes(ctx context.Context, who engine.Caller, t *topic, want 
 		}
 		return row, nil
 	}
-	for _, n := range want {
+	for _, n := range once(want, itself) {
 		if t.has(n) {
 			if err := add(n); err != nil {
 				return row, err

@@ -34,7 +34,7 @@ func consumerGroupDescribe(ctx context.Context, c *conn, r *request) (kmsg.Respo
 		}
 		return ""
 	}
-	for _, name := range req.Groups {
+	for _, name := range once(req.Groups, itself) {
 		row := kmsg.NewConsumerGroupDescribeResponseGroup()
 		row.Group, row.AuthorizedOperations = name, math.MinInt32
 		k, code := c.groupKey(name)

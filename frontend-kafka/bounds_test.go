@@ -1,0 +1,184 @@
+package frontendkafka
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"queen/engine"
+)
+
+// conn is the node's only connection, once there is one that is being handled.
+func (n *testNode) conn() *conn {
+	var it *conn
+	require.Eventually(n.t, func() bool {
+		n.f.conns.mu.Lock()
+		defer n.f.conns.mu.Unlock()
+		for it = range n.f.conns.open {
+			it.in.mu.Lock()
+			busy := it.in.busy
+			it.in.mu.Unlock()
+			return busy
+		}
+		return false
+	}, patience, pollEvery)
+	return it
+}
+
+// holds waits until the connection has read so many requests that it does not handle yet.
+func (c *conn) holds(t testing.TB, frames int) {
+	require.Eventually(t, func() bool {
+		c.in.mu.Lock()
+		defer c.in.mu.Unlock()
+		return len(c.in.frames) == frames
+	}, patience, pollEvery)
+}
+
+// Goal: the answer to a request does not wait for what is sent after it to have waited.
+func TestAnswersBeforeWaiting(t *testing.T) {
+	first := kmsg.NewPtrMetadataRequest()
+	first.Version, first.AllowAutoTopicCreation = 9, true
+	first.Topics = []kmsg.MetadataRequestTopic{{Topic: kmsg.StringPtr("t")}}
+	waits := fetchRequest(12, "t", 0)
+	waits.MaxWaitMillis, waits.MinBytes = 600_000, 1<<20
+	join := kmsg.NewPtrJoinGroupRequest()
+	join.Version, join.Group, join.ProtocolType = 2, "g", "consumer"
+	join.SessionTimeoutMillis, join.RebalanceTimeoutMillis = 30_000, 30_000
+	join.Protocols = []kmsg.JoinGroupRequestProtocol{{Name: "range"}}
+	for _, second := range []kmsg.Request{waits, join} {
+		var o Options
+		n := start(t, func(all *Options) {
+			o, all.Engine, all.Rows = *all, nil, nil
+			all.Groups.JoinDelay = time.Hour
+		})
+		c := n.dial()
+		c.send(first) // it waits for an engine until the second is there, too
+		n.conn().holds(t, 0)
+		c.send(second)
+		n.conn().holds(t, 1)
+		n.f.Attach(o.Engine, o.Rows)
+		c.correlation--
+		c.receive(first)
+	}
+}
+
+// Goal: a request without acks that the engine or the client's roles refuse as a whole ends the connection.
+func TestRefusedWithoutAcks(t *testing.T) {
+	n := start(t, nil)
+	req := produceRequest(9, 0, "t", 0, nil)
+	r := &request{key: produceKey, version: 9, req: req, api: n.f.table[produceKey]}
+	c := &conn{f: n.f}
+	_, err := c.refuse(r, kerr.TopicAuthorizationFailed.Code, kerr.TopicAuthorizationFailed)
+	require.Error(t, err)
+	req.Acks = 1
+	resp, err := c.refuse(r, kerr.TopicAuthorizationFailed.Code, kerr.TopicAuthorizationFailed)
+	require.NoError(t, err)
+	require.Equal(t, kerr.TopicAuthorizationFailed.Code, resp.(*kmsg.ProduceResponse).Topics[0].Partitions[0].ErrorCode)
+}
+
+// unreadable is an engine that can not read one position.
+type unreadable struct{ engine.Records }
+
+func (unreadable) Committed(_ context.Context, _ engine.Caller, _ string, refs []engine.PartitionRef) ([]engine.GroupOffset, error) {
+	return []engine.GroupOffset{{Err: &engine.Error{Code: engine.CodeCorrupt}, PartitionRef: engine.PartitionRef{Queue: "t", Partition: "0"}}}, nil
+}
+
+// Goal: a position that can not be read refuses its group with a code that clients repeat.
+func TestUnreadablePosition(t *testing.T) {
+	n, fake := startFake(t, nil)
+	n.topic("t", 1)
+	fake.Records = unreadable{n.engine.Records()}
+	c := n.dial()
+	for _, all := range []bool{false, true} {
+		req := kmsg.NewPtrOffsetFetchRequest()
+		req.Version = 8
+		g := kmsg.NewOffsetFetchRequestGroup()
+		if g.Group = "g"; !all {
+			g.Topics = []kmsg.OffsetFetchRequestGroupTopic{{Topic: "t", Partitions: []int32{0}}}
+		}
+		req.Groups = append(req.Groups, g)
+		got := c.ask(req).(*kmsg.OffsetFetchResponse).Groups[0]
+		require.Equal(t, kerr.CoordinatorNotAvailable.Code, got.ErrorCode)
+	}
+}
+
+// Goal: requests that are too much for one append do not fail for each other.
+func TestProduceApart(t *testing.T) {
+	n, fake := startFake(t, nil)
+	n.topic("t", 2)
+	c := n.dial()
+	entered, leave := make(chan struct{}), make(chan struct{})
+	calls := 0
+	fake.fail = func(string) *engine.Error { // calls: the first request; all others; each of them
+		switch calls++; calls {
+		case 1:
+			close(entered)
+			<-leave
+		case 2, 4:
+			return &engine.Error{Code: engine.CodeTooLarge}
+		}
+		return nil
+	}
+	req := produceRequest(9, 1, "t", 0, records(t, nil, "x"))
+	c.send(req)
+	<-entered
+	for range 3 {
+		c.send(req)
+	}
+	n.conn().holds(t, 3)
+	close(leave)
+	c.correlation = 0
+	for i, want := range []int16{0, 0, kerr.MessageTooLarge.Code, 0} {
+		c.correlation++
+		require.Equal(t, want, c.receive(req).(*kmsg.ProduceResponse).Topics[0].Partitions[0].ErrorCode, i)
+	}
+	require.Equal(t, []int{1, 1, 1}, fake.produced)
+}
+
+// Goal: what is wrong with a node is told by requests about transactions as a coordinator would.
+func TestCoordinatorCodes(t *testing.T) {
+	for code, want := range map[engine.ErrorCode]*kerr.Error{
+		engine.CodeNoLeader: kerr.NotCoordinator, engine.CodeClosed: kerr.NotCoordinator, engine.CodeOverloaded: kerr.CoordinatorNotAvailable,
+		engine.CodeRetry: kerr.CoordinatorNotAvailable, engine.CodeTimeout: kerr.CoordinatorNotAvailable,
+		engine.CodeProducerFenced: kerr.ProducerFenced,
+	} {
+		require.Equal(t, want.Code, coordinatorCode(&engine.Error{Code: code}, false), code)
+	}
+	require.Equal(t, kerr.InvalidProducerEpoch.Code, coordinatorCode(&engine.Error{Code: engine.CodeProducerFenced}, true))
+	require.Zero(t, coordinatorCode(nil, true))
+}
+
+// Goal: whatever a request names again and again is answered once.
+func TestNamedOnce(t *testing.T) {
+	n := start(t, nil)
+	n.topic("t", 3)
+	made, err := n.f.topic(context.Background(), n.caller(), "t")
+	require.NoError(t, err)
+	c := n.dial()
+	meta := kmsg.NewPtrMetadataRequest()
+	meta.Version = 12
+	fetch := kmsg.NewPtrOffsetFetchRequest()
+	fetch.Version = 8
+	old, describe := kmsg.NewPtrDescribeGroupsRequest(), kmsg.NewPtrConsumerGroupDescribeRequest()
+	configs, dirs := kmsg.NewPtrDescribeConfigsRequest(), kmsg.NewPtrDescribeLogDirsRequest()
+	configs.Version, dirs.Version = 4, 1
+	for range 3 {
+		meta.Topics = append(meta.Topics, kmsg.MetadataRequestTopic{Topic: kmsg.StringPtr("t")}, kmsg.MetadataRequestTopic{TopicID: made.id})
+		fetch.Groups = append(fetch.Groups, kmsg.OffsetFetchRequestGroup{Group: "g", MemberEpoch: -1})
+		old.Groups, describe.Groups = append(old.Groups, "g"), append(describe.Groups, "g")
+		configs.Resources = append(configs.Resources, kmsg.DescribeConfigsRequestResource{ResourceType: kmsg.ConfigResourceTypeTopic, ResourceName: "t"})
+		dirs.Topics = append(dirs.Topics, kmsg.DescribeLogDirsRequestTopic{Topic: "t", Partitions: []int32{1, 1}})
+	}
+	require.Len(t, c.ask(meta).(*kmsg.MetadataResponse).Topics, 2)
+	require.Len(t, c.ask(fetch).(*kmsg.OffsetFetchResponse).Groups, 1)
+	require.Len(t, c.ask(old).(*kmsg.DescribeGroupsResponse).Groups, 1)
+	require.Len(t, c.ask(describe).(*kmsg.ConsumerGroupDescribeResponse).Groups, 1)
+	require.Len(t, c.ask(configs).(*kmsg.DescribeConfigsResponse).Resources, 1)
+	got := c.ask(dirs).(*kmsg.DescribeLogDirsResponse).Dirs[0].Topics
+	require.Len(t, got, 1)
+	require.Len(t, got[0].Partitions, 1)
+}
