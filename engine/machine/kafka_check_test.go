@@ -24,7 +24,8 @@ func checkKafka(m *Machine) error {
 			return fmt.Errorf("transactional id %q: partitions out of order", t.name)
 		case k.due.Has(dueTxn{t.started + format.Wall(t.timeout), t.id}) != (t.state == txnOngoing):
 			return fmt.Errorf("transactional id %q: due", t.name)
-		case k.idle.Has(dueTxn{t.changed, t.id}) != (t.state != txnOngoing):
+		case k.idle.Has(dueTxn{t.changed, t.id}) != (t.state != txnOngoing),
+			k.idleOf.Has(idleKey{t.tenant, dueTxn{t.changed, t.id}}) != (t.state != txnOngoing):
 			return fmt.Errorf("transactional id %q: idle", t.name)
 		}
 		parts += len(t.parts)
@@ -39,7 +40,7 @@ func checkKafka(m *Machine) error {
 		}
 	}
 	if parts != k.parts || bytes != k.bytes || len(pending) != len(k.pending) || k.byName.Len() != len(k.byID) ||
-		k.due.Len()+k.idle.Len() != len(k.byID) || k.open.Len() != len(open) {
+		k.due.Len()+k.idle.Len() != len(k.byID) || k.idle.Len() != k.idleOf.Len() || k.open.Len() != len(open) {
 		return fmt.Errorf("%d partitions, %d bytes, %d pending, %d open; counted %d, %d, %d, %d", k.parts, k.bytes, len(k.pending),
 			k.open.Len(), parts, bytes, len(pending), len(open))
 	}

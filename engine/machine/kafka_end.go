@@ -35,9 +35,9 @@ func (m *Machine) applyEndTxn(c *format.EndTxn, out *format.Results, res *format
 // it is not repeated any more.
 func (m *Machine) abortNothing(t *transactional) {
 	k := &m.kafka
-	k.idle.Delete(dueTxn{t.changed, t.id})
+	k.wake(t)
 	t.state, t.retry, t.changed = txnAborted, -1, m.w
-	k.idle.ReplaceOrInsert(dueTxn{t.changed, t.id})
+	k.rest(t)
 }
 
 // isRepeat says that the command names the identity that its end, with the wanted outcome, replaced by the present one.
@@ -91,7 +91,7 @@ func (m *Machine) endTxn(t *transactional, c *format.EndTxn, out *format.Results
 		t.state = txnCommitted
 	}
 	t.changed = m.w
-	k.idle.ReplaceOrInsert(dueTxn{t.changed, t.id})
+	k.rest(t)
 	m.soilNamed(t)
 }
 

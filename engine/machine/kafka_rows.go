@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"bytes"
 	"cmp"
 	"strings"
 
@@ -31,12 +32,13 @@ type kafka struct {
 	byID           map[uint32]*transactional     // all of them
 	byName         *btree.BTreeG[*transactional] // by tenant, then name
 	byProducer     map[format.ProducerID]*transactional
-	due            *btree.BTreeG[dueTxn] // open transactions, by when they time out
-	idle           *btree.BTreeG[dueTxn] // the others, by when they changed
-	pending        map[pendingKey]uint32 // positions that open transactions hold
-	parts          int                   // of all open transactions
-	bytes          int                   // of their positions
-	seqMost        int                   // smaller in tests only
+	due            *btree.BTreeG[dueTxn]  // open transactions, by when they time out
+	idle           *btree.BTreeG[dueTxn]  // the others, by when they changed
+	idleOf         *btree.BTreeG[idleKey] // those of idle by tenant first
+	pending        map[pendingKey]uint32  // positions that open transactions hold
+	parts          int                    // of all open transactions
+	bytes          int                    // of their positions
+	seqMost        int                    // smaller in tests only
 	namedMost      int
 }
 
@@ -131,6 +133,46 @@ type dueTxn struct {
 
 func lessDue(a, b dueTxn) bool { return a.at < b.at || a.at == b.at && a.id < b.id }
 
+type idleKey struct {
+	tenant format.Tenant
+	dueTxn
+}
+
+func lessIdle(a, b idleKey) bool {
+	if c := bytes.Compare(a.tenant[:], b.tenant[:]); c != 0 {
+		return c < 0
+	}
+	return lessDue(a.dueTxn, b.dueTxn)
+}
+
+// rest puts a transactional id among the idle ones, wake takes it out: before t.changed is another.
+func (k *kafka) rest(t *transactional) {
+	d := dueTxn{t.changed, t.id}
+	k.idle.ReplaceOrInsert(d)
+	k.idleOf.ReplaceOrInsert(idleKey{t.tenant, d})
+}
+
+func (k *kafka) wake(t *transactional) {
+	d := dueTxn{t.changed, t.id}
+	k.idle.Delete(d)
+	k.idleOf.Delete(idleKey{t.tenant, d})
+}
+
+// idlest is the transactional id that nothing happened to for the longest time: of the tenant if it has one that is idle,
+// else of all. 0 is none.
+func (k *kafka) idlest(of format.Tenant) (id uint32) {
+	k.idleOf.AscendGreaterOrEqual(idleKey{tenant: of}, func(i idleKey) bool {
+		if i.tenant == of {
+			id = i.id
+		}
+		return false
+	})
+	if d, ok := k.idle.Min(); ok && id == 0 {
+		id = d.id
+	}
+	return id
+}
+
 func lessNamed(a, b *transactional) bool {
 	return cmp.Or(strings.Compare(string(a.tenant[:]), string(b.tenant[:])), strings.Compare(a.name, b.name)) < 0
 }
@@ -150,6 +192,7 @@ func (k *kafka) reset() {
 	k.seqTree, k.abortTree = btree.NewG(deadDegree, lessSeq), btree.NewG(deadDegree, lessAbort)
 	k.open, k.byName = btree.NewG(deadDegree, lessOpen), btree.NewG(deadDegree, lessNamed)
 	k.due, k.idle = btree.NewG(deadDegree, lessDue), btree.NewG(deadDegree, lessDue)
+	k.idleOf = btree.NewG(deadDegree, lessIdle)
 	k.byProducer = map[format.ProducerID]*transactional{}
 	k.pending = map[pendingKey]uint32{}
 	k.oldest, k.newest, k.parts, k.bytes = 0, 0, 0, 0

@@ -338,3 +338,30 @@ func TestReadable(t *testing.T) {
 		t.Fatal("retained in a queue that is gone")
 	}
 }
+
+// Goal: a tenant with many transactional ids gives up its own for more, not those of others.
+func TestNamedOfOthersStay(t *testing.T) {
+	r := newKafkaRig(t)
+	r.m.kafka.namedMost = 3
+	init := func(tenant format.Tenant, name string) {
+		t.Helper()
+		r.buf.AddProducer(&format.Producer{Op: format.ProducerInit, Tenant: tenant, Name: []byte(name), Timeout: 60_000_000})
+		r.ok(format.CodeOK)
+		r.advance(time.Second)
+	}
+	other := format.Tenant{7}
+	init(other, "x")
+	for _, name := range []string{"a", "b", "c"} {
+		init(format.DefaultTenant, name)
+	}
+	if r.m.named(other, []byte("x")) == nil || r.m.named(format.DefaultTenant, []byte("a")) != nil {
+		t.Fatal("the idlest of all went")
+	}
+	init(format.Tenant{8}, "y") // has none of its own
+	if r.m.named(other, []byte("x")) != nil || r.m.named(format.Tenant{8}, []byte("y")) == nil {
+		t.Fatal("the idlest did not go")
+	}
+	if err := checkKafka(r.m); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -125,9 +125,9 @@ func (m *Machine) initNamed(c *format.Producer, res *format.ProducerResult) form
 	if t.retry = -1; c.ID != 0 {
 		t.retry = c.Epoch
 	}
-	m.kafka.idle.Delete(dueTxn{t.changed, t.id})
+	m.kafka.wake(t)
 	t.state, t.timeout, t.changed = txnEmpty, c.Timeout, m.w
-	m.kafka.idle.ReplaceOrInsert(dueTxn{t.changed, t.id})
+	m.kafka.rest(t)
 	m.soilNamed(t)
 	res.ID, res.Epoch = t.producer, t.epoch
 	return format.CodeOK
@@ -148,18 +148,18 @@ func (t *transactional) judgeIdentity(c *format.Producer) (again bool, code form
 }
 
 // addNamed makes a transactional id, in the place of the one that nothing happened to for the longest time if there are
-// as many as may be. nil means that there is no room.
+// as many as may be: of the same tenant if it has one. nil means that there is no room.
 func (m *Machine) addNamed(c *format.Producer) *transactional {
 	k := &m.kafka
 	if k.producers >= format.MaxProducerID>>6 || k.named == maxCatalog {
 		return nil
 	}
 	if len(k.byID) >= k.namedMost {
-		d, ok := k.idle.Min()
-		if !ok {
+		id := k.idlest(c.Tenant)
+		if id == 0 {
 			return nil
 		}
-		m.dropNamed(k.byID[d.id])
+		m.dropNamed(k.byID[id])
 	}
 	k.named++
 	t := &transactional{id: k.named, tenant: c.Tenant, name: string(c.Name), producer: m.newProducer(), retry: -1,
@@ -177,7 +177,7 @@ func (m *Machine) dropNamed(t *transactional) {
 	delete(k.byProducer, t.producer)
 	delete(k.byProducer, t.previous)
 	k.byName.Delete(t)
-	k.idle.Delete(dueTxn{t.changed, t.id})
+	k.wake(t)
 	m.soilNamed(t)
 }
 
@@ -192,7 +192,7 @@ func (m *Machine) indexNamed(t *transactional) {
 	if t.state == txnOngoing {
 		k.due.ReplaceOrInsert(dueTxn{t.started + format.Wall(t.timeout), t.id})
 	} else {
-		k.idle.ReplaceOrInsert(dueTxn{t.changed, t.id})
+		k.rest(t)
 	}
 }
 
@@ -216,7 +216,7 @@ func (m *Machine) beginTxn(t *transactional) {
 	if t.state == txnOngoing {
 		return
 	}
-	m.kafka.idle.Delete(dueTxn{t.changed, t.id})
+	m.kafka.wake(t)
 	t.state, t.started, t.changed = txnOngoing, m.w, m.w
 	t.retry = -1
 	m.kafka.due.ReplaceOrInsert(dueTxn{t.started + format.Wall(t.timeout), t.id})
