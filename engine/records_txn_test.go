@@ -452,6 +452,35 @@ func TestStableIsNotBelowTheStart(t *testing.T) {
 	}
 }
 
+// Goal: aborted records are delivered to nobody, also when what tells that they were goes while they are read.
+func TestAbortedRecordsThatGo(t *testing.T) {
+	for _, moves := range []bool{false, true} {
+		r := newRecordRig(t)
+		p := r.producer("tx")
+		p.implicit = true
+		require.Nil(t, p.send("0", "a", "b").Err)
+		require.NoError(t, p.end(false, true))
+		require.Nil(t, r.produce("0", recordsOf(t, head(), "c")).Err)
+		at := engine.FetchAt{Queue: "q", Partition: "0", MaxBytes: 1 << 20}
+		f, native, err := r.node.FetchCommitted(someone, at, func() {
+			if moves {
+				at.Offset = 3
+				out, err := r.node.Records().DeleteRecords(context.Background(), someone, []engine.FetchAt{at})
+				require.NoError(t, err)
+				require.Nil(t, out[0].Err)
+			}
+		})
+		require.NoError(t, err)
+		require.Equal(t, []format.Offset{3}, native)
+		if moves {
+			require.Empty(t, f.Frames)
+			continue
+		}
+		require.Len(t, f.Frames, 3)
+		require.Len(t, f.Aborted, 1)
+	}
+}
+
 // Goal: a transaction has no bound that anybody meets: thousands of partitions and positions end in one step, also when
 // the node is started anew in the middle.
 func TestLargeTransaction(t *testing.T) {
