@@ -18,6 +18,7 @@ var (
 		"from its cluster and add it under a new number (queen cluster remove, add; --peer-join)")
 	errLost = errors.New("replication: the log lacks its end: what was durable is gone, and the leader relies on it. Remove this node " +
 		"from its cluster and add it under a new number (queen cluster remove, add; --peer-join)")
+	errAlone = errors.New("replication: a node that joins needs the other nodes among its peers (--peers): they know whether its number is new")
 )
 
 // guard returns nil when this node's disk may vote, after asking the others what they remember of it.
@@ -25,12 +26,17 @@ var (
 // A directory that has taken part before asks for a moment and goes on when nobody knows better: after a power cut all
 // nodes start at once. An empty one is another matter. It may be a first start, or all that was promised may be gone; so it
 // waits until either enough other nodes are as empty as itself, and they are a majority together, which then is a new
-// cluster, or one that has just made sure that it is up to date knows nothing of it.
+// cluster, or one that has just made sure that it is up to date knows nothing of it. For one that joins only the latter
+// counts: its number is new to a cluster that is there, or the disk that had it is gone.
 func (s *Sequencer) guard(fresh bool) error {
 	id, boot := s.log.Disk()
 	own := engine.Disk{ID: id, Boot: boot}
-	if s.joining && fresh || len(s.others()) == 0 {
-		return nil // who joins is told by the cluster under its number, which is new
+	joins := s.joining && fresh
+	if len(s.others()) == 0 {
+		if joins {
+			return errAlone
+		}
+		return nil
 	}
 	for tries := 0; ; tries++ {
 		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
@@ -40,7 +46,11 @@ func (s *Sequencer) guard(fresh bool) error {
 			return err
 		}
 		st, _ := s.log.Replica(group, s.o.Node)
-		done, err := judge(own, uint64(st.Last), fresh, reports, len(s.o.Peers))
+		forms := len(s.o.Peers) // nodes of a cluster that may have to form
+		if joins {
+			forms = 0
+		}
+		done, err := judge(own, uint64(st.Last), fresh, reports, forms)
 		switch {
 		case err != nil || done || !fresh && tries >= guardTries:
 			return err
@@ -73,8 +83,8 @@ func (s *Sequencer) sameAddresses(reports map[format.Replica]Report) error {
 const guardTries = 3
 
 // judge says whether what the others remember settles it: done, or an error for a disk that must not vote. last is the
-// newest entry of its log.
-func judge(own engine.Disk, last uint64, fresh bool, reports map[format.Replica]Report, nodes int) (done bool, err error) {
+// newest entry of its log; forms is of how many nodes a new cluster would be, 0 when it is there already.
+func judge(own engine.Disk, last uint64, fresh bool, reports map[format.Replica]Report, forms int) (done bool, err error) {
 	empty := 1
 	for _, r := range reports {
 		known := engine.Disk{ID: r.KnownDisk, Boot: r.KnownBoot}
@@ -97,5 +107,5 @@ func judge(own engine.Disk, last uint64, fresh bool, reports map[format.Replica]
 	if !fresh {
 		return done, nil
 	}
-	return done || empty > nodes/2, nil
+	return done || forms > 0 && empty > forms/2, nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"strings"
 	"testing"
 
 	"queen/engine"
@@ -121,6 +122,39 @@ func TestMembership(t *testing.T) {
 	})
 }
 
+// TestWipedJoiner: a node that was added to a running cluster and votes is refused when its directory is gone, although it is
+// started as it was the first time.
+func TestWipedJoiner(t *testing.T) {
+	c := newTestCluster(t, 3, nil)
+	ctx := context.Background()
+	ask := func(a ask, addr string) error {
+		_, err := query(ctx, c.peers[c.leader()], nil, a, 0, 4, addr)
+		return err
+	}
+	addr := freePair(t)
+	if err := ask(askAdd, addr); err != nil {
+		t.Fatal(err)
+	}
+	c.peers[4], c.join = addr, 4
+	c.start(4)
+	c.until("the new node votes", func() bool { return ask(askPromote, "") == nil })
+	c.noted(4)
+	c.stop(4)
+	if err := os.RemoveAll(path.Join(c.dir, "node4")); err != nil {
+		t.Fatal(err)
+	}
+	n, err := c.open(4)
+	if !errors.Is(err, errWiped) || n != nil {
+		t.Errorf("%v, want %v", err, errWiped)
+	}
+	if n != nil {
+		c.nodes[4] = n
+	}
+	if _, err := push(ctx, c.nodes[c.leader()], "q", "p", "", "x"); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestPeersDisagree: a list of peers that calls a node by another address than it does itself is refused; the library would
 // panic in every node that hears of it.
 func TestPeersDisagree(t *testing.T) {
@@ -172,13 +206,21 @@ func TestJudge(t *testing.T) {
 		{"opened once more than is known", false, []Report{known(1, 4, sure)}, true, nil},
 		{"a log that lost its end", false, []Report{{KnownDisk: [16]byte{1}, KnownBoot: 4, KnownApplied: 101, Flags: born}}, false, errLost},
 		{"a log that has its end", false, []Report{{KnownDisk: [16]byte{1}, KnownBoot: 4, KnownApplied: 100, Flags: sure}}, true, nil},
+		{"joins, and the others are empty", true, []Report{{}, {}}, false, nil},
+		{"joins, and nobody is up to date", true, []Report{{}, {Flags: born}}, false, nil},
+		{"joins what knows nothing of it", true, []Report{{}, {Flags: sure}}, true, nil},
+		{"joins again on another disk", true, []Report{{Flags: sure}, known(2, 1, born)}, false, errWiped},
 		{"all start at once", false, []Report{known(1, 4, born)}, false, nil},
 	} {
 		reports := map[format.Replica]Report{}
 		for i, r := range c.reports {
 			reports[format.Replica(i+2)] = r
 		}
-		if done, err := judge(own, 100, c.fresh, reports, 3); done != c.done || !errors.Is(err, c.err) || (err == nil) != (c.err == nil) {
+		forms := 3
+		if strings.HasPrefix(c.name, "joins") {
+			forms = 0
+		}
+		if done, err := judge(own, 100, c.fresh, reports, forms); done != c.done || !errors.Is(err, c.err) || (err == nil) != (c.err == nil) {
 			t.Errorf("%s: %v, %v", c.name, done, err)
 		}
 	}
