@@ -268,6 +268,8 @@ func (l *links) take(c net.Conn, h hello, t *taken) error {
 	}
 }
 
+// takeOne takes a handover, in its turn. One that can not be read counts as taken: it would be the same when it is sent again,
+// and would hold up what comes behind it. Its caller is told nothing until its own context or the epoch ends.
 func (l *links) takeOne(from format.Replica, t *taken, number uint64, v engine.Handover) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -279,13 +281,12 @@ func (l *links) takeOne(from format.Replica, t *taken, number uint64, v engine.H
 	}
 	for range notYetTries {
 		err := l.s.peer.Accept(from, v)
-		if err == nil {
+		if !errors.Is(err, engine.ErrNotLeader) {
+			if err != nil {
+				l.s.o.Log.Error("commands of another node were refused", "node", from, "handover", number, "err", err)
+			}
 			t.number = number
 			return nil
-		}
-		if !errors.Is(err, engine.ErrNotLeader) {
-			l.s.o.Log.Error("commands of another node were refused", "node", from, "err", err)
-			return err
 		}
 		if !l.s.restFor(pause) {
 			return errEnded
