@@ -2,6 +2,7 @@ package frontendkafka
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"queen/engine"
+	"queen/engine/format"
 )
 
 // conn is the node's only connection, once there is one that is being handled.
@@ -181,4 +183,36 @@ func TestNamedOnce(t *testing.T) {
 	got := c.ask(dirs).(*kmsg.DescribeLogDirsResponse).Dirs[0].Topics
 	require.Len(t, got, 1)
 	require.Len(t, got[0].Partitions, 1)
+}
+
+// ledEngine is a node of a cluster that somebody leads.
+type ledEngine struct {
+	engine.Engine
+	leader *atomic.Int32
+}
+
+func (e ledEngine) Status(ctx context.Context) (engine.Status, error) {
+	s, err := e.Engine.Status(ctx)
+	s.Leader = format.Replica(e.leader.Load())
+	return s, err
+}
+
+// Goal: of the nodes of a cluster the one that leads coordinates groups, and the others send clients away, also after
+// another was elected.
+func TestLeaderCoordinates(t *testing.T) {
+	var leader atomic.Int32
+	leader.Store(1)
+	node := func(id int32) *raw {
+		return start(t, func(o *Options) { o.Engine, o.NodeID, o.Clustered = ledEngine{o.Engine, &leader}, id, true }).dial()
+	}
+	one, two := node(1), node(2)
+	beat := kmsg.NewPtrHeartbeatRequest()
+	beat.Version, beat.Group, beat.MemberID = 3, "g", "m"
+	code := func(c *raw) int16 { return c.ask(beat).(*kmsg.HeartbeatResponse).ErrorCode }
+	require.Equal(t, kerr.UnknownMemberID.Code, code(one))
+	require.Equal(t, kerr.NotCoordinator.Code, code(two))
+	leader.Store(2)
+	require.Eventually(t, func() bool {
+		return code(one) == kerr.NotCoordinator.Code && code(two) == kerr.UnknownMemberID.Code
+	}, patience, pollEvery)
 }

@@ -7,6 +7,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"time"
 )
 
 // Broker is a node of the cluster as clients of it are told.
@@ -71,8 +72,32 @@ func (f *Frontend) cluster(l *Listener) cluster {
 	return c
 }
 
-// leader is the node that leads; -1 while none does.
+// followEvery is how often a node of a cluster asks who leads.
+const followEvery = 200 * time.Millisecond
+
+// follow keeps who leads at hand, so that no request waits for the cluster to say so.
+func (f *Frontend) follow() {
+	for f.ended.Err() == nil {
+		f.leads.Store(f.askLeader())
+		t := f.opts.Clock.NewTimer(followEvery)
+		select {
+		case <-t.C():
+		case <-f.ended.Done():
+		}
+		t.Stop()
+	}
+}
+
+// leader is the node that led when it was last asked, at most about followEvery ago; -1 while none does.
 func (f *Frontend) leader() int32 {
+	if l := f.leads.Load(); l != 0 {
+		return l
+	}
+	return f.askLeader()
+}
+
+// askLeader asks which node leads; -1 while none does. It may wait for other nodes.
+func (f *Frontend) askLeader() int32 {
 	s, err := f.engine.Status(context.Background())
 	if err != nil || s.Leader == 0 {
 		return -1

@@ -161,7 +161,9 @@ type Frontend struct {
 	conns           connSet
 	accepting       sync.WaitGroup
 	placed          brokersCache
-	parked          atomic.Int64
+	// leads is the node that leads as follow saw it last; 0 before, and of a node that is alone.
+	leads  atomic.Int32
+	parked atomic.Int64
 
 	sessions  fetchSessions
 	answers   answers
@@ -221,6 +223,7 @@ func (f *Frontend) Attach(e engine.Engine, rows engine.AdminStore) {
 		f.startGroups()
 		if f.opts.Clustered {
 			f.timing.Go(f.announce)
+			f.timing.Go(f.follow)
 		}
 		close(f.attached)
 	})

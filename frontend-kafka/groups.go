@@ -39,11 +39,14 @@ func (f *Frontend) consumerTimes(k groups.Key) (session, heartbeat time.Duration
 // coordinates tells whether this node coordinates groups: in a cluster the one that leads does, where positions are
 // committed anyway. Rows are fenced, so one that errs about it does no harm.
 func (f *Frontend) coordinates() bool {
-	if f.opts.Brokers == nil {
-		return true
+	switch {
+	case f.opts.Brokers != nil:
+		_, leader := f.opts.Brokers()
+		return leader == f.opts.NodeID
+	case f.opts.Clustered:
+		return f.leader() == f.opts.NodeID
 	}
-	_, leader := f.opts.Brokers()
-	return leader == f.opts.NodeID
+	return true
 }
 
 // groupKey names a group of the client's tenant; the code is that of a node that does not coordinate it.
