@@ -17,8 +17,10 @@ func TestStampsOfEpochs(t *testing.T) {
 	if at, _ := s.now(); at != 50 {
 		t.Fatal("the leader's time was not taken over", at)
 	}
-	if !s.lead(5) || !s.lead(5) {
-		t.Fatal("an epoch was refused")
+	for range 2 { // a Term may be proposed again
+		if !s.lead(5) {
+			t.Fatal("an epoch was refused")
+		}
 	}
 	first := s.next()
 	if s.lead(4) {
