@@ -49,7 +49,7 @@ func TestRefusedEntriesMoveNoClock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := n.seq.Close(); err != nil { // apply is the test's from now on
+	if err := n.Close(t.Context()); err != nil { // apply is the test's from now on, and so is what its goroutines look at
 		t.Fatal(err)
 	}
 	n.cluster = newCluster(n, follower{})
@@ -88,7 +88,7 @@ func TestTermOfAnEpochThatIsOver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := n.seq.Close(); err != nil {
+	if err := n.Close(t.Context()); err != nil { // its goroutines look at what is set below
 		t.Fatal(err)
 	}
 	n.seq = follower{}
