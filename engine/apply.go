@@ -49,6 +49,9 @@ func (n *Node) Apply(c Committed) (Applied, error) {
 	}
 	n.counters.entries.Add(1)
 	n.counters.entryBytes.Add(uint64(e.Len))
+	if fl.at != 0 {
+		n.counters.commit.Observe(n.cfg.Clock.Mono() - fl.at)
+	}
 	n.house.applied(&c, &e, &outcome) // first: who waited for a Mark finds it noted
 	n.keyed.changes.publish()
 	if len(fl.subs) > 0 && (n.cluster == nil || uint64(fl.header.Epoch) == n.cluster.leads.Load()) {

@@ -290,7 +290,8 @@ type Stats struct {
 	KVRows, TimersPending                     uint64 // gauges
 	TimerOldestLateMicros                     uint64 // gauge: of the timer that is most overdue
 	Queues, Partitions, Groups, LiveLeases    uint64 // gauges
-	Segments, LogBytes, CheckpointBytes       uint64 // gauges
+	Segments, LogBytes                        uint64 // gauges
+	CheckpointBytes                           uint64 // gauge: checkpoints, indexes of the log and keyed rows on disk
 	DiskTotal, DiskFree                       uint64 // gauges
 	CommitMicros                              Histogram
 	TimerLateMicros                           Histogram // from due to fired

@@ -64,7 +64,9 @@ type files struct {
 
 	// indexed is the newest entry of which the rows are in the index and everything here was noted.
 	indexed atomic.Uint64
-	runs    *rows.Runs
+	// listed is what noteListed found last.
+	listed atomic.Uint64
+	runs   *rows.Runs
 
 	// Owned by the goroutine that writes.
 	manifest  format.Manifest

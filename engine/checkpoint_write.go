@@ -189,12 +189,38 @@ func (f *files) discard(dropped []format.ManifestFile) error {
 	return nil
 }
 
+// noteListed sums up the files of the manifest beside segments, for onDisk.
+func (f *files) noteListed() {
+	size := uint64(0)
+	for _, r := range f.manifest.RowRuns {
+		size += r.Size
+	}
+	for i := range f.manifest.Groups {
+		for _, c := range f.manifest.Groups[i].Files {
+			size += c.Size
+		}
+	}
+	f.listed.Store(size)
+}
+
+// onDisk is the size of what the node keeps beside its log: checkpoints, id runs and row runs as the manifest lists them,
+// and keyed rows as their store last counted them, which it does once a minute.
+func (f *files) onDisk() uint64 {
+	size := f.listed.Load()
+	if f.store != nil {
+		m := f.store.Metrics()
+		size += uint64(m.LSMBytes + m.ValueLogBytes)
+	}
+	return size
+}
+
 // saveManifest writes the next generation, with the segments as they are.
 func (f *files) saveManifest() error {
 	f.n.state.RLock()
 	f.manifest.Cluster = f.n.state.m.Genesis().Cluster
 	f.n.state.RUnlock()
 	f.manifest.Segments, f.manifest.RowRuns = f.manifestSegments(), f.runs.Files()
+	f.noteListed()
 	return checkpoint.WriteManifest(f.n.cfg.FS, f.n.cfg.Dir, &f.manifest)
 }
 

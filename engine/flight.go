@@ -16,6 +16,7 @@ import (
 type flight struct {
 	subs    []*submission
 	header  format.EntryHeader
+	at      int64 // monotonic time of the proposal; 0 for an entry of another node
 	index   format.Index
 	head    []byte // of the entry; apply reads it
 	results format.Results
@@ -40,7 +41,7 @@ func (fl *flight) release() {
 		return
 	}
 	clear(fl.subs)
-	fl.subs, fl.head, fl.index, fl.header = fl.subs[:0], fl.head[:0], 0, format.EntryHeader{}
+	fl.subs, fl.head, fl.index, fl.at, fl.header = fl.subs[:0], fl.head[:0], 0, 0, format.EntryHeader{}
 	fl.results.Reset()
 	flightPool.Put(fl)
 }

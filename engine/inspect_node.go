@@ -467,7 +467,8 @@ func (in inspector) Stats() Stats {
 	in.keyedStats(&st)
 	log := n.seq.Log()
 	ls := log.Stats()
-	st.Flushes = ls.Extents
+	st.Flushes, st.FlushMicros = ls.Extents, ls.WriteMicros
+	st.CheckpointBytes = n.files.onDisk()
 	for _, s := range log.Segments() {
 		st.Segments++
 		st.LogBytes += uint64(s.Bytes)

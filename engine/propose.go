@@ -244,6 +244,7 @@ func (n *Node) riders(subs []*submission) []*submission {
 // pack stamps and encodes the entry of subs and remembers them until it is applied. Its payload stays in their buffers.
 func (n *Node) pack(subs []*submission) *Proposal {
 	fl := newFlight(n.stamp.next(), subs)
+	fl.at = max(n.cfg.Clock.Mono(), 1)
 	n.builder.Begin(fl.header)
 	if n.cluster != nil {
 		if b := n.origins(subs); b != nil {

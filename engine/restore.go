@@ -83,6 +83,7 @@ func (n *Node) restore() (format.Index, error) {
 		}
 	} else {
 		n.files.manifest = *found.Manifest
+		n.files.noteListed()
 		if err := r.load(); err != nil {
 			return 0, err
 		}

@@ -117,7 +117,7 @@ func TestMetricsMove(t *testing.T) {
 		`queen_longpoll_parked{frontend="http"}`: "1", `queen_queue_messages{queue="q"}`: "3",
 		`queen_dlq_messages{queue="q"}`: "1", `queen_dlq_depth_by_queue{queue="q"}`: "1",
 		`queen_group_lag_messages{group="g",queue="q"}`: "1", `queen_raft_is_leader`: "1", `queen_storage_full`: "0",
-		`queen_raft_storage_full`: "0", `queen_ephemeral_bytes`: "0", `queen_locks_ops_total`: "0",
+		`queen_raft_storage_full`: "0", `queen_ephemeral_bytes`: "0", `queen_locks_ops_total{outcome="granted"}`: "0",
 		`queen_queue_pop_lag_milliseconds{stat="max"}`:                                                      "0",
 		`queen_operation_duration_seconds_count{frontend="http",op="push",outcome="ok"}`:                    "4",
 		`queen_operation_duration_seconds_count{frontend="http",op="ack",outcome="ok"}`:                     "1",

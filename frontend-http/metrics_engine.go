@@ -63,7 +63,7 @@ var metricTable = []metricFamily{
 	{"queen_ephemeral_parked", "Pops that wait on ephemeral queues.", nil, gauge},
 	{"queen_ephemeral_messages_total", "Messages of ephemeral queues, by what happened.", []string{"what"}, counter},
 	{"queen_ephemeral_dropped_total", "Ephemeral messages that nobody consumed, by cause.", []string{"cause"}, counter},
-	{"queen_locks_ops_total", "Lock operations: none, locks are not built in this version.", nil, counter},
+	{"queen_locks_ops_total", "Acquires and renewals of locks.", []string{"outcome"}, counter},
 }
 
 // engineCollector reads the engine at each scrape: counters, health, and per queue and group what the last sweep
@@ -119,7 +119,6 @@ func (e *engineCollector) Collect(ch chan<- prometheus.Metric) {
 	s.value("queen_uptime_seconds", uptime)
 	s.value("queen_process_resident_memory_bytes", float64(residentBytes()))
 	s.value("queen_longpoll_parked", float64(f.parked.Load()), "http")
-	s.value("queen_locks_ops_total", 0)
 	if avg, most, ok := f.metrics.lag.read(int64(f.now())); ok {
 		s.value("queen_queue_pop_lag_milliseconds", float64(avg)/1e3, "avg")
 		s.value("queen_queue_pop_lag_milliseconds", float64(most)/1e3, "max")
@@ -156,6 +155,8 @@ func (s scrape) stats(st engine.Stats) {
 	s.value("queen_admission_inflight_bytes", float64(st.InflightWriteBytes))
 	s.value("queen_admission_refused_total", float64(st.Overloaded), "overloaded")
 	s.value("queen_admission_refused_total", float64(st.StorageRefused), "storage_full")
+	s.value("queen_locks_ops_total", float64(st.LocksGranted), "granted")
+	s.value("queen_locks_ops_total", float64(st.LocksRefused), "refused")
 	s.value("queen_segments", float64(st.Segments), "all")
 	s.value("queen_storage_bytes", float64(st.LogBytes), "log")
 	s.value("queen_storage_bytes", float64(st.CheckpointBytes), "store")
