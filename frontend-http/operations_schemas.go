@@ -1,6 +1,6 @@
 package frontendhttp
 
-// operationsShapes are the bodies of redrive jobs and switches, in the notation of shapes.
+// operationsShapes are the bodies of redrive jobs, switches, status and diagnosis, in the notation of shapes.
 var operationsShapes = map[string]string{
 	"Redrive": "queue:string consumerGroup?:string|null error?:string|null from?:string|null to?:string|null " +
 		"ratePerSecond?:int|null dryRun?:bool|null",
@@ -28,6 +28,15 @@ var operationsShapes = map[string]string{
 	"Workload":        "timeRange:TimeRange bucketMinutes:int groupBy:string series:[WorkloadPoint] groups:[string]",
 	"WorkloadPoint":   "bucket:string group:string " + operationsPoint,
 	"Refreshed":       "success:bool",
+	"Diagnosis":       "asOf:string node:DiagnosedNode findings:[Finding] checks:[CheckRun] truncated:bool",
+	"DiagnosedNode": "role:string ready:bool canWrite:bool why:string|null term:int applied:int durable:int " +
+		"diskUsedPercent:num|null storageFull:bool clockStep:string|null ioMode:string|null",
+	"Finding": "cause:string severity:string title:string queue:string|null group:string|null partition:string|null " +
+		"worker:string|null partitions:int lag:int evidence:[string] nextStep:string",
+	"CheckRun": "name:string outcome:string",
+	"LagList":  "asOf:string rows:[LagRow] truncated:bool",
+	"LagRow": "queue:string group:string partition:string partitionId:string lag:int leased:int oldestAt:string|null " +
+		"ageSeconds:int worker:string|null leasedAt:string|null leaseExpiresAt:string|null attempts:int retries:int reason:string",
 }
 
 // operationsPoint is what one bucket counts.

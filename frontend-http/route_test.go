@@ -96,6 +96,8 @@ var examples = map[string]example{
 	"GET /api/v1/status":                        {target: "/api/v1/status" + atNode},
 	"GET /api/v1/status/queues":                 {target: "/api/v1/status/queues?queue=q"},
 	"GET /api/v1/status/analytics":              {target: "/api/v1/status/analytics" + atNode},
+	"GET /api/v1/diagnose":                      {},
+	"GET /api/v1/lag":                           {target: "/api/v1/lag?queue=q&group=g&limit=5"},
 	"GET /api/v1/analytics/queue-ops":           {target: "/api/v1/analytics/queue-ops" + atNode},
 	"GET /api/v1/analytics/workload":            {target: "/api/v1/analytics/workload" + atNode + "&groupBy=namespace"},
 	"GET /docs":                                 {},
@@ -312,6 +314,8 @@ read-only GET /api/v1/status/queues
 read-only GET /api/v1/status/queues/:queue
 read-only GET /api/v1/status/analytics
 read-only GET /api/v1/analytics/queue-lag
+read-only GET /api/v1/diagnose
+read-only GET /api/v1/lag
 read-only GET /api/v1/analytics/queue-ops
 read-only GET /api/v1/analytics/queue-parked-replicas
 read-only GET /api/v1/analytics/retention

@@ -8,11 +8,12 @@ import (
 	"time"
 
 	"queen/engine"
+	"queen/engine/diagnosis"
 )
 
 // Where records of what was done are kept, in the tenant of who did it.
 const (
-	AuditQueue     = "queen.audit"
+	AuditQueue     = diagnosis.AuditQueue
 	auditPartition = "mcp"
 )
 

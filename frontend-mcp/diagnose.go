@@ -1,16 +1,12 @@
 package frontendmcp
 
 import (
-	"cmp"
-	"fmt"
-	"slices"
+	"errors"
 
-	"queen/engine"
-	"queen/engine/format"
+	"queen/engine/diagnosis"
 )
 
-// finding is something that is wrong, or that explains what looks wrong. Names of the broker's objects are in their
-// fields only: texts are ours.
+// finding is one of diagnosis, with its names in answers.
 type finding struct {
 	Cause      string   `json:"cause"`
 	Severity   string   `json:"severity" jsonschema:"critical, warning or info"`
@@ -36,289 +32,39 @@ type diagnoseArgs struct {
 	Group   string `json:"group,omitempty"`
 }
 
-type diagnosis struct {
+type diagnosisAnswer struct {
 	Meta
 	Findings []finding  `json:"findings"`
 	Checks   []checkRun `json:"checks_run"`
 }
 
-// check is one row of the checklist.
-type check struct {
-	name     string
-	symptoms []string // the ones it helps with
-	run      func(*doctor) ([]finding, error)
-}
-
-// doctor is one diagnosis.
-type doctor struct {
-	*call
-	sight  *sight
-	stats  engine.Stats
-	status engine.Status
-}
-
-var symptoms = []string{"backlog", "not_delivered", "duplicates", "slow", "node_down", "disk", "kafka"}
-
-var checklist = []check{
-	{"node", symptoms, (*doctor).node},
-	{"backlog", []string{"backlog", "not_delivered", "duplicates", "slow"}, (*doctor).backlog},
-	{"unread", []string{"backlog", "not_delivered"}, (*doctor).unread},
-	{"dead_letters", []string{"backlog", "not_delivered"}, (*doctor).deadLetters},
-	{"switches", []string{"not_delivered", "slow"}, (*doctor).switches},
-	{"redelivery", []string{"duplicates"}, (*doctor).redelivery},
-	{"load", []string{"slow", "disk"}, (*doctor).load},
-}
-
-func diagnose(c *call, in diagnoseArgs) (out diagnosis, err error) {
-	if in.Symptom != "" && !slices.Contains(symptoms, in.Symptom) {
-		return out, badArgument("symptom", "symptom is none of backlog, not_delivered, duplicates, slow, node_down, disk, kafka")
+func diagnose(c *call, in diagnoseArgs) (out diagnosisAnswer, err error) {
+	r, err := diagnosis.Run(c.ctx, c.engine, c.caller, c.f.now(), diagnosis.Request{Symptom: in.Symptom, Queue: in.Queue, Group: in.Group})
+	if errors.Is(err, diagnosis.ErrSymptom) {
+		return out, badArgument("symptom", err.Error())
 	}
-	d := &doctor{call: c}
-	if d.sight, err = c.look(in.Queue, in.Group); err != nil {
+	if err != nil {
 		return out, err
 	}
-	if in.Group != "" && len(d.sight.groups) == 0 {
-		return out, &engine.Error{Code: engine.CodeUnknownGroup}
-	}
-	if d.status, err = c.engine.Status(c.ctx); err != nil {
-		return out, err
-	}
-	d.stats = c.engine.Inspect().Stats()
 	out.Meta = c.meta()
 	out.Untrusted, out.Findings, out.Checks = true, []finding{}, []checkRun{}
-	for i := range checklist {
-		k := &checklist[i]
-		if in.Symptom != "" && !slices.Contains(k.symptoms, in.Symptom) {
-			continue
-		}
-		found, err := k.run(d)
-		if err != nil {
-			return out, err
-		}
-		outcome := "ok"
-		if len(found) > 0 {
-			outcome = "found"
-		}
-		out.Checks = append(out.Checks, checkRun{k.name, outcome})
-		out.Findings = append(out.Findings, found...)
+	for i := range r.Checks {
+		out.Checks = append(out.Checks, checkRun(r.Checks[i]))
 	}
-	slices.SortStableFunc(out.Findings, func(a, b finding) int {
-		return cmp.Or(severityRank(a.Severity)-severityRank(b.Severity), cmp.Compare(b.Lag, a.Lag))
-	})
-	all := len(out.Findings)
-	out.Findings, _ = fit(c, out.Findings[:min(all, 100)])
-	out.Truncated = len(out.Findings) < all
+	for i := range r.Findings[:min(len(r.Findings), 100)] {
+		f := &r.Findings[i]
+		out.Findings = append(out.Findings, finding{f.Cause, f.Severity, f.Title, f.Queue, f.Group, f.Partition, f.Worker, f.Partitions, f.Lag,
+			f.Evidence, f.NextStep})
+	}
+	out.Findings, _ = fit(c, out.Findings)
+	out.Truncated = len(out.Findings) < len(r.Findings)
 	if out.Truncated {
 		out.Hint = "name a queue or a group to see the rest"
 	}
 	return out, nil
 }
 
-// node finds what keeps the node from working.
-func (d *doctor) node() (out []finding, err error) {
-	for _, a := range alarms(&d.status, &d.stats) {
-		out = append(out, finding{Cause: a.Code, Severity: a.Severity, Title: "The node raises an alarm", Evidence: []string{}, NextStep: a.Hint})
-	}
-	return out, nil
-}
-
-// remedy is what is said about a reason.
-type remedy struct{ severity, title, next string }
-
-// remedies are the reasons that are findings; the others are normal.
-var remedies = map[string]remedy{
-	reasonLeaseHeld: {"warning", "A worker holds a lease and does not acknowledge",
-		"Look at that worker: it is slow, stuck or gone. The messages are handed out again when the lease ends; " +
-			"raise leaseTime only if the work really takes that long."},
-	reasonPoison: {"warning", "A message is handed out again and again and blocks its partition",
-		"Peek at the message at the cursor and at the worker's errors. After retryLimit failures it goes to the dead letters; " +
-			"where workers die instead of failing, set maxDeliveries or settle it with status dlq."},
-	reasonNeverStarted: {"warning", "The consumer group was registered and has taken nothing since",
-		"Start its workers, or delete the group if nobody needs it: its place keeps messages from being retained less."},
-	reasonNoConsumer: {"warning", "Messages could be taken and nobody asks for them",
-		"The workers of this consumer group are gone or pop another queue, group or partition: start them and compare the names."},
-	reasonDelayed: {"info", "The queue delays messages on purpose",
-		"delayedProcessing or windowBuffer holds them back: nothing is wrong. Configure the queue if the delay is not wanted."},
-	reasonRetryWait: {"info", "A message failed and waits for its next try",
-		"retryDelay holds it back. If it fails again, peek at it."},
-	reasonWaiting: {"info", "The workers are busy with other partitions",
-		"They make progress. If the backlog grows, add workers or let a pop take more partitions."},
-}
-
-// separate reasons have one finding per partition: each is a case of its own.
-var separate = []string{reasonLeaseHeld, reasonPoison}
-
-// backlog turns partitions that are behind into findings, one per consumer group and reason.
-func (d *doctor) backlog() (out []finding, err error) {
-	at := map[string]int{}
-	for _, r := range d.sight.worst() {
-		m, ok := remedies[r.reason]
-		if !ok {
-			continue
-		}
-		key := fmt.Sprintf("%s\x00%q\x00%q", r.reason, r.Queue, r.Group)
-		if slices.Contains(separate, r.reason) {
-			key += fmt.Sprint(r.PartitionID)
-		}
-		if i, ok := at[key]; ok {
-			out[i].Partitions++
-			out[i].Lag += r.Lag
-			continue
-		}
-		at[key] = len(out)
-		out = append(out, finding{Cause: r.reason, Severity: m.severity, Title: m.title, Queue: r.Queue, Group: r.Group,
-			Partition: r.Partition, Worker: r.Worker, Partitions: 1, Lag: r.Lag, Evidence: d.evidence(&r), NextStep: m.next})
-	}
-	return append(out, d.unseen()...), nil
-}
-
-// unseen finds consumer groups that have taken nothing although messages came after their registration. Where a group
-// begins at what is new, only the log knows how many.
-func (d *doctor) unseen() (out []finding) {
-	for i := range d.sight.groups {
-		g := &d.sight.groups[i]
-		known := slices.ContainsFunc(d.sight.rows, func(r behind) bool { return r.Queue == g.Queue && r.Group == g.Name })
-		if g.Consumed || g.Cursors > 0 || g.Leases > 0 || known {
-			continue
-		}
-		since := g.RegisteredAt + 1
-		if g.Start.Kind != format.StartNew {
-			since = 0
-		}
-		rows, _, err := d.engine.Catalog().Partitions(d.ctx, d.caller, g.Queue, since, engine.Page{Limit: 1})
-		if err != nil || len(rows) == 0 || rows[0].End == rows[0].Start || d.sight.now-rows[0].LastWriteAt < stuckAfter {
-			continue
-		}
-		m := remedies[reasonNeverStarted]
-		out = append(out, finding{Cause: reasonNeverStarted, Severity: m.severity, Title: m.title, Queue: g.Queue, Group: g.Name,
-			Partition: rows[0].Name, Partitions: 1, NextStep: m.next,
-			Evidence: []string{"messages came after the group was registered", "it holds no lease and has no cursor"}})
-	}
-	return out
-}
-
-// evidence is what a reason rests on, in numbers.
-func (d *doctor) evidence(r *behind) []string {
-	out := []string{fmt.Sprintf("%d messages behind", r.Lag)}
-	if r.OldestAt != 0 {
-		out = append(out, fmt.Sprintf("the oldest waits for %s", seconds(d.sight.now-r.OldestAt)))
-	}
-	if r.LeasedAt != 0 {
-		out = append(out, fmt.Sprintf("leased %s ago, %d messages, %s left", seconds(d.sight.now-r.LeasedAt), r.Processing,
-			seconds(r.LeaseExpires-d.sight.now)))
-	} else {
-		out = append(out, "no lease is live")
-	}
-	if r.Attempts > 1 || r.Retries > 0 {
-		out = append(out, fmt.Sprintf("handed out %d times, failed %d times", r.Attempts, r.Retries))
-	}
-	if r.HoldUntil > d.sight.now {
-		out = append(out, "held back for "+seconds(r.HoldUntil-d.sight.now))
-	}
-	if until := d.sight.delayedUntil(&r.LagRow); until > d.sight.now {
-		out = append(out, "delayed for another "+seconds(until-d.sight.now))
-	}
-	return out
-}
-
-func seconds(w format.Wall) string { return fmt.Sprintf("%.0f s", float64(max(w, 0))/1e6) }
-
-// unread finds queues that hold messages and were never read by anybody.
-func (d *doctor) unread() (out []finding, err error) {
-	read := map[string]bool{}
-	groups, err := d.groups("", "")
-	if err != nil {
-		return nil, err
-	}
-	for i := range groups {
-		read[groups[i].Queue] = true
-	}
-	for name, q := range d.sight.queues {
-		if read[name] || name == AuditQueue || q.Messages == 0 || d.sight.now-q.CreatedAt < stuckAfter {
-			continue
-		}
-		out = append(out, finding{Cause: "no_group", Severity: "warning", Title: "The queue holds messages and nobody has ever read it",
-			Queue: name, Lag: q.Messages, Evidence: []string{fmt.Sprintf("%d messages, no consumer group", q.Messages)},
-			NextStep: "Start a consumer. A group that shall see what is there already must start with subscriptionMode all."})
-	}
-	slices.SortFunc(out, func(a, b finding) int { return cmp.Compare(a.Queue, b.Queue) })
-	return out, nil
-}
-
-// deadLetters finds queues with messages that were given up.
-func (d *doctor) deadLetters() (out []finding, err error) {
-	for name, q := range d.sight.queues {
-		if q.DeadLetters == 0 {
-			continue
-		}
-		out = append(out, finding{Cause: "dead_letters", Severity: "info", Title: "Messages were given up after their retries",
-			Queue: name, Evidence: []string{fmt.Sprintf("%d dead letters", q.DeadLetters)},
-			NextStep: "List them with dlq_list, mend the cause, then replay or purge them."})
-	}
-	slices.SortFunc(out, func(a, b finding) int { return cmp.Compare(a.Queue, b.Queue) })
-	return out, nil
-}
-
-// switches finds what an operator has switched off.
-func (d *doctor) switches() (out []finding, err error) {
-	ops, ok := engine.OperationsOf(d.engine)
-	if !ok {
-		return nil, nil
-	}
-	s := ops.Switches()
-	for _, k := range []struct {
-		on   bool
-		what string
-	}{{s.KV, "writes of keys"}, {s.TimerSchedule, "new timers"}, {s.TimerFire, "the firing of timers"}} {
-		if !k.on {
-			out = append(out, finding{Cause: "switched_off", Severity: "warning", Title: "An operator has switched something off",
-				Evidence: []string{k.what + ": off"}, NextStep: "Ask the operator, or switch it on again."})
-		}
-	}
-	return out, nil
-}
-
-// redelivery finds why messages arrive more than once.
-func (d *doctor) redelivery() (out []finding, err error) {
-	for _, r := range d.sight.worst() {
-		if r.Attempts < 2 || r.reason == reasonPoison {
-			continue
-		}
-		out = append(out, finding{Cause: "redelivered", Severity: "info", Title: "A message was handed out more than once",
-			Queue: r.Queue, Group: r.Group, Partition: r.Partition, Partitions: 1, Lag: r.Lag, Evidence: d.evidence(&r),
-			NextStep: "Its lease ran out before the ack, or it failed. Finish within leaseTime, extend the lease, or commit the result and the ack in one transaction."})
-		if len(out) == 20 {
-			break
-		}
-	}
-	return out, nil
-}
-
-// load finds what makes a working node slow.
-func (d *doctor) load() (out []finding, err error) {
-	if d.stats.Overloaded > 0 {
-		out = append(out, finding{Cause: "overloaded", Severity: "info", Title: "Writes were refused because too many were under way",
-			Evidence: []string{fmt.Sprintf("%d refused since the start, %d bytes under way now", d.stats.Overloaded, d.stats.InflightWriteBytes)},
-			NextStep: "Look at the disk's latency and at write.bytes; producers should back off."})
-	}
-	if n, slow := slowCommits(&d.stats.CommitMicros); slow {
-		out = append(out, finding{Cause: "slow_disk", Severity: "warning", Title: "Commits take long",
-			Evidence: []string{fmt.Sprintf("one commit in a hundred takes more than %d ms", n)}, NextStep: "Look at the disk under the data directory."})
-	}
-	return out, nil
-}
-
-// slowCommits tells the 99th percentile of commits in ms, and whether it is above a tenth of a second.
-func slowCommits(h *engine.Histogram) (ms uint64, slow bool) {
-	var all, seen uint64
-	for _, n := range h.Counts {
-		all += n
-	}
-	for i, n := range h.Counts {
-		if seen += n; all >= 100 && seen*100 >= all*99 {
-			ms = (uint64(1) << i) / 1000
-			return ms, ms > 100
-		}
-	}
-	return 0, false
+// look is the sight of the tools that explain a backlog.
+func (c *call) look(queue, group string) (*diagnosis.Sight, error) {
+	return diagnosis.Look(c.ctx, c.engine, c.caller, c.f.now(), queue, group)
 }

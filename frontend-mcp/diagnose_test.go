@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"queen/engine"
+	"queen/engine/diagnosis"
 	"queen/engine/format"
 )
 
@@ -49,39 +50,39 @@ func (r *rig) configure(queue string, patch format.QueueOptions) {
 }
 
 var causes = []cause{
-	{name: "held lease", want: reasonLeaseHeld, lag: true, early: func(r *rig, q, g string) {
+	{name: "held lease", want: diagnosis.ReasonLeaseHeld, lag: true, early: func(r *rig, q, g string) {
 		r.push(q, "p1", `1`, `2`, `3`)
 		require.NotNil(r.t, r.pop(popAll(q, g, time.Hour, 1)))
 	}},
-	{name: "failing message", want: reasonPoison, lag: true, early: func(r *rig, q, g string) {
+	{name: "failing message", want: diagnosis.ReasonPoison, lag: true, early: func(r *rig, q, g string) {
 		r.configure(q, format.QueueOptions{RetryLimit: 50, Set: format.OptRetryLimit})
 		r.push(q, "p1", `1`, `2`)
 		for range 4 {
 			r.settle(r.pop(popAll(q, g, time.Minute, 1)), format.AckFailed)
 		}
 	}},
-	{name: "killing message", want: reasonPoison, lag: true, early: func(r *rig, q, g string) {
+	{name: "killing message", want: diagnosis.ReasonPoison, lag: true, early: func(r *rig, q, g string) {
 		r.push(q, "p1", `1`, `2`)
 		for range 4 {
 			require.NotNil(r.t, r.pop(popAll(q, g, time.Second, 1)))
 			r.pass(2 * time.Second)
 		}
 	}},
-	{name: "never started, from all", want: reasonNeverStarted, lag: true, early: func(r *rig, q, g string) {
+	{name: "never started, from all", want: diagnosis.ReasonNeverStarted, lag: true, early: func(r *rig, q, g string) {
 		require.Nil(r.t, r.pop(popAll(q, g, time.Minute, 1)))
 		r.push(q, "p1", `1`, `2`)
 	}},
-	{name: "never started, from new", want: reasonNeverStarted, early: func(r *rig, q, g string) {
+	{name: "never started, from new", want: diagnosis.ReasonNeverStarted, early: func(r *rig, q, g string) {
 		r.push(q, "p1", `0`)
 		require.Nil(r.t, r.pop(engine.PopRequest{Scope: engine.Scope{Queue: q}, Group: g, Batch: 1}))
 		r.pass(time.Second)
 		r.push(q, "p1", `1`, `2`)
 	}},
-	{name: "gone consumer", want: reasonNoConsumer, lag: true, early: func(r *rig, q, g string) {
+	{name: "gone consumer", want: diagnosis.ReasonNoConsumer, lag: true, early: func(r *rig, q, g string) {
 		r.push(q, "p1", `1`, `2`, `3`)
 		r.settle(r.pop(popAll(q, g, time.Minute, 1)), format.AckCompleted)
 	}},
-	{name: "delayed queue", want: reasonDelayed, lag: true, early: func(r *rig, q, g string) {
+	{name: "delayed queue", want: diagnosis.ReasonDelayed, lag: true, early: func(r *rig, q, g string) {
 		r.configure(q, format.QueueOptions{DelayedProcessing: 3600, Set: format.OptDelayedProcessing})
 		r.push(q, "p1", `1`)
 		require.Nil(r.t, r.pop(popAll(q, g, time.Minute, 1)))
@@ -161,7 +162,7 @@ func TestDiagnoseNamesTheCause(t *testing.T) {
 				var named, rows []string
 				for _, x := range found {
 					f := x.(map[string]any)
-					if f["queue"] == p.queue && (f["severity"] != "info" || f["cause"] == reasonDelayed) {
+					if f["queue"] == p.queue && (f["severity"] != "info" || f["cause"] == diagnosis.ReasonDelayed) {
 						named = append(named, f["cause"].(string))
 						if f["group"] != nil {
 							require.Equal(t, p.group, f["group"], p.name)
@@ -176,7 +177,7 @@ func TestDiagnoseNamesTheCause(t *testing.T) {
 				if p.want == "" {
 					require.Empty(t, named, "%s is innocent", p.name)
 					for _, reason := range rows {
-						require.Contains(t, []string{reasonInProgress, reasonWaiting}, reason, "%s is innocent", p.name)
+						require.Contains(t, []string{diagnosis.ReasonInProgress, diagnosis.ReasonWaiting}, reason, "%s is innocent", p.name)
 					}
 					continue
 				}

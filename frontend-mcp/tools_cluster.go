@@ -1,9 +1,7 @@
 package frontendmcp
 
 import (
-	"slices"
-
-	"queen/engine"
+	"queen/engine/diagnosis"
 )
 
 type noArgs struct{}
@@ -72,37 +70,12 @@ func status(c *call, _ noArgs) (out clusterStatus, err error) {
 	s := c.engine.Inspect().Stats()
 	out.Version, out.Role, out.Ready, out.CanWrite, out.Why = c.f.opts.Version, st.Role, st.Ready, st.CanWrite, st.Why
 	out.Nodes = []nodeStatus{{ID: c.f.opts.Node, Role: st.Role, Term: digits(uint64(st.Term)), Applied: digits(uint64(st.Applied)),
-		Durable: digits(uint64(st.Durable)), DiskUsedPct: diskUsed(&s), IOMode: st.IOMode, Parked: s.Parked}}
+		Durable: digits(uint64(st.Durable)), DiskUsedPct: diagnosis.DiskUsed(&s), IOMode: st.IOMode, Parked: s.Parked}}
 	out.Totals = totals{Queues: o.Queues, Partitions: o.Partitions, Messages: o.Total, Pending: o.Pending, Processing: o.Processing,
 		DeadLetters: o.DeadLetters, PushedPerS: o.PushedPerSecond, DeliverPerS: o.DeliveredPerSecond, CountedAt: maybeTime(o.SweptAt)}
-	out.Alarms = alarms(&st, &s)
+	out.Alarms = []alarm{}
+	for _, a := range diagnosis.Alarms(&st, &s) {
+		out.Alarms = append(out.Alarms, alarm(a))
+	}
 	return out, nil
 }
-
-func diskUsed(s *engine.Stats) *float64 {
-	if s.DiskTotal == 0 {
-		return nil
-	}
-	pct := 100 * float64(s.DiskTotal-min(s.DiskFree, s.DiskTotal)) / float64(s.DiskTotal)
-	return &pct
-}
-
-// alarms are what an operator should look at first.
-func alarms(st *engine.Status, s *engine.Stats) []alarm {
-	out := []alarm{}
-	add := func(cond bool, code, severity, hint string) {
-		if cond {
-			out = append(out, alarm{code, severity, hint})
-		}
-	}
-	add(st.StorageFull, "storage_full", "critical", "Writes are refused until the disk is below disk.low: free space or make retention shorter.")
-	add(!st.StorageFull && !st.CanWrite, "no_writes", "critical", "The node takes no writes: why says the reason.")
-	add(st.ClockStep != "", "clock_step", "warning", "The system clock stepped: times of messages approach it slowly.")
-	if used := diskUsed(s); used != nil {
-		add(*used > 75 && !st.StorageFull, "disk_filling", "warning", "The disk is more than three quarters full: writes stop at disk.high.")
-	}
-	slices.SortStableFunc(out, func(a, b alarm) int { return severityRank(a.Severity) - severityRank(b.Severity) })
-	return out
-}
-
-func severityRank(s string) int { return slices.Index([]string{"critical", "warning", "info"}, s) }

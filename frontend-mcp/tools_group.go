@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"queen/engine"
+	"queen/engine/diagnosis"
 	"queen/engine/format"
 )
 
@@ -149,7 +150,7 @@ func groupDescribe(c *call, in groupArgs) (out groupDescription, err error) {
 	for i := range leases[:min(len(leases), 20)] {
 		out.Leases = append(out.Leases, c.leaseInfoOf(&leases[i]))
 	}
-	worst := s.worst()
+	worst := s.Worst()
 	for i := range worst[:min(len(worst), 20)] {
 		out.Behind = append(out.Behind, c.lagRowOf(&worst[i]))
 	}
@@ -185,9 +186,9 @@ type lagRow struct {
 	Reason      string   `json:"reason" jsonschema:"lease_held, poison, never_started, no_consumer, delayed, retry_wait, in_progress or waiting_turn"`
 }
 
-func (c *call) lagRowOf(r *behind) lagRow {
+func (c *call) lagRowOf(r *diagnosis.Behind) lagRow {
 	return lagRow{Queue: r.Queue, Group: r.Group, Partition: r.Partition, PartitionID: digits(uint64(r.PartitionID)), Lag: r.Lag,
-		Leased: r.Processing, AgeS: c.ageSeconds(r.OldestAt), Worker: r.Worker, Reason: r.reason, Attempts: r.Attempts,
+		Leased: r.Processing, AgeS: c.ageSeconds(r.OldestAt), Worker: r.Worker, Reason: r.Reason, Attempts: r.Attempts,
 		Retries: r.Retries, LeasedForS: c.ageSeconds(r.LeasedAt)}
 }
 
@@ -217,7 +218,7 @@ func lagTop(c *call, in lagArgs) (out lagList, err error) {
 	}
 	out.Meta = c.meta()
 	out.Untrusted = true
-	worst := s.worst()
+	worst := s.Worst()
 	out.Rows = []lagRow{}
 	for i := range worst[:min(k, len(worst))] {
 		out.Rows = append(out.Rows, c.lagRowOf(&worst[i]))

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"queen/engine"
+	"queen/engine/diagnosis"
 	"queen/engine/format"
 	"queen/engine/stats"
 )
@@ -129,7 +130,7 @@ func storageStat(c *call, in storageArgs) (out storageResult, err error) {
 	}
 	s := c.engine.Inspect().Stats()
 	out.Meta, out.Segments, out.LogBytes, out.CheckpointBytes, out.Full = c.meta(), s.Segments, s.LogBytes, s.CheckpointBytes, st.StorageFull
-	if out.DiskUsedPct = diskUsed(&s); out.DiskUsedPct != nil {
+	if out.DiskUsedPct = diagnosis.DiskUsed(&s); out.DiskUsedPct != nil {
 		out.DiskTotal, out.DiskFree = &s.DiskTotal, &s.DiskFree
 	}
 	if in.Queue == "" {

@@ -155,7 +155,7 @@ func queueDescribe(c *call, in queueArgs) (out queueDescription, err error) {
 	if err != nil {
 		return out, err
 	}
-	worst := s.worst()
+	worst := s.Worst()
 	for i := range worst[:min(len(worst), 10)] {
 		out.Hot = append(out.Hot, c.lagRowOf(&worst[i]))
 	}

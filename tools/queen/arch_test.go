@@ -18,7 +18,8 @@ var leaves = []string{"engine/format", "engine/vfs", "engine/vfs/errorfs", "engi
 	"engine/auth", "engine/auth/live", "engine/batch"}
 
 // frontendLeaves are those a frontend may use: it knows no file.
-var frontendLeaves = []string{"engine", "engine/batch", "engine/format", "engine/clock", "engine/invariants", "engine/stats", "engine/auth"}
+var frontendLeaves = []string{"engine", "engine/batch", "engine/format", "engine/clock", "engine/invariants", "engine/stats", "engine/auth",
+	"engine/diagnosis"}
 
 // importRow says what the packages of a folder may import of this module. The row with the longest matching folder
 // counts. A package may always import what is below its own row's folder.
@@ -67,6 +68,8 @@ var importTable = []importRow{
 		"the conformance suite sees the interface only, so that it judges every implementation alike"},
 	{"engine/inspect", append([]string{"engine/logstore/...", "engine/checkpoint", "engine/keyed", "engine/machine/...",
 		"sidecar"}, leaves...), nil, "tools read a directory without a node"},
+	{"engine/diagnosis", []string{"engine", "engine/format"}, []string{"os", "net"},
+		"what is wrong is judged over the typed interface, so that every frontend explains it alike"},
 	{"engine", append([]string{"engine/logstore/...", "engine/checkpoint", "engine/keyed", "engine/machine/...", "engine/ephemeral",
 		"engine/seal", "engine/value", "sidecar"},
 		leaves...), nil, "the engine stands on log and machine; who replicates or serves it is above"},

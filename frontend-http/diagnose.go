@@ -1,0 +1,154 @@
+package frontendhttp
+
+import (
+	"errors"
+
+	"queen/engine"
+	"queen/engine/diagnosis"
+)
+
+func diagnosisRoutes() []*route {
+	which := []param{{Name: "queue", Type: "string"}, {Name: "group", Type: "string"}}
+	return []*route{
+		{Method: "GET", Path: "/api/v1/diagnose", Access: readOnly, Mark: additional,
+			Summary: "Go through a fixed checklist and name causes with evidence and a next step, worst first.",
+			Query: append([]param{{Name: "symptom", Type: "string",
+				About: "backlog, not_delivered, duplicates, slow, node_down, disk or kafka; default every check."}}, which...),
+			Response: "Diagnosis", Status: 200, Handle: diagnose},
+		{Method: "GET", Path: "/api/v1/lag", Access: readOnly, Mark: additional,
+			Summary:  "List partitions that consumer groups are behind on, each with the reason, worst first.",
+			Query:    append([]param{{Name: "limit", Type: "integer", About: "Default 100, at most 1000."}}, which...),
+			Response: "LagList", Status: 200, Handle: lagList},
+	}
+}
+
+// maxFindings bounds the findings of one answer.
+const maxFindings = 1000
+
+// diagnose answers GET /api/v1/diagnose.
+func diagnose(c *call) error {
+	q := c.query()
+	in := diagnosis.Request{Symptom: q.text("symptom"), Queue: q.text("queue"), Group: q.text("group")}
+	if q.err != nil {
+		return q.err
+	}
+	ctx, cancel := c.deadline(readDeadline)
+	defer cancel()
+	now := c.f.now()
+	r, err := diagnosis.Run(ctx, c.engine, c.caller, now, in)
+	if errors.Is(err, diagnosis.ErrSymptom) {
+		return badRequest(err.Error())
+	}
+	if err != nil {
+		return err
+	}
+	o := out{c.buffer()}
+	o.open('{')
+	o.time("asOf", now)
+	o.key("node").diagnosed(&r)
+	o.key("findings").open('[')
+	for i := range r.Findings[:min(len(r.Findings), maxFindings)] {
+		o.finding(&r.Findings[i])
+	}
+	o.close(']').key("checks").open('[')
+	for _, k := range r.Checks {
+		o.open('{')
+		o.str("name", k.Name)
+		o.str("outcome", k.Outcome)
+		o.close('}')
+	}
+	o.close(']')
+	o.bool("truncated", len(r.Findings) > maxFindings)
+	o.close('}')
+	c.send(200, o.b)
+	return nil
+}
+
+// diagnosed tells of the node that looked.
+func (o *out) diagnosed(r *diagnosis.Report) {
+	s := &r.Status
+	o.open('{')
+	o.str("role", s.Role)
+	o.bool("ready", s.Ready)
+	o.bool("canWrite", s.CanWrite)
+	o.strOrNull("why", s.Why)
+	o.count("term", uint64(s.Term))
+	o.count("applied", uint64(s.Applied))
+	o.count("durable", uint64(s.Durable))
+	if used := diagnosis.DiskUsed(&r.Stats); used != nil {
+		o.float("diskUsedPercent", *used)
+	} else {
+		o.null("diskUsedPercent")
+	}
+	o.bool("storageFull", s.StorageFull)
+	o.strOrNull("clockStep", s.ClockStep)
+	o.strOrNull("ioMode", s.IOMode)
+	o.close('}')
+}
+
+func (o *out) finding(f *diagnosis.Finding) {
+	o.open('{')
+	o.str("cause", f.Cause)
+	o.str("severity", f.Severity)
+	o.str("title", f.Title)
+	o.strOrNull("queue", f.Queue)
+	o.strOrNull("group", f.Group)
+	o.strOrNull("partition", f.Partition)
+	o.strOrNull("worker", f.Worker)
+	o.num("partitions", int64(f.Partitions))
+	o.count("lag", f.Lag)
+	o.key("evidence").open('[')
+	for _, e := range f.Evidence {
+		o.text(e)
+	}
+	o.close(']')
+	o.str("nextStep", f.NextStep)
+	o.close('}')
+}
+
+// lagList answers GET /api/v1/lag.
+func lagList(c *call) error {
+	q := c.query()
+	queue, group, limit := q.text("queue"), q.text("group"), int(q.within("limit", 100, 1, topRows))
+	if q.err != nil {
+		return q.err
+	}
+	ctx, cancel := c.deadline(readDeadline)
+	defer cancel()
+	s, err := diagnosis.Look(ctx, c.engine, c.caller, c.f.now(), queue, group)
+	if err != nil {
+		return err
+	}
+	if group != "" && len(s.Groups) == 0 {
+		return &engine.Error{Code: engine.CodeUnknownGroup}
+	}
+	rows := s.Worst()
+	o := out{c.buffer()}
+	o.open('{')
+	o.time("asOf", s.Now)
+	o.key("rows").open('[')
+	for i := range rows[:min(limit, len(rows))] {
+		r := &rows[i]
+		o.open('{')
+		o.str("queue", r.Queue)
+		o.str("group", r.Group)
+		o.str("partition", r.Partition)
+		o.id("partitionId", uint64(r.PartitionID))
+		o.count("lag", r.Lag)
+		o.count("leased", r.Processing)
+		o.time("oldestAt", r.OldestAt)
+		o.num("ageSeconds", age(s.Now, r.OldestAt))
+		o.strOrNull("worker", r.Worker)
+		o.time("leasedAt", r.LeasedAt)
+		o.time("leaseExpiresAt", r.LeaseExpires)
+		o.count("attempts", uint64(r.Attempts))
+		o.count("retries", uint64(r.Retries))
+		o.str("reason", r.Reason)
+		o.close('}')
+	}
+	o.close(']')
+	o.bool("truncated", len(rows) > limit)
+	o.close('}')
+	c.send(200, o.b)
+	return nil
+}

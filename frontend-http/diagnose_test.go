@@ -1,0 +1,28 @@
+package frontendhttp
+
+import "testing"
+
+// Goal: the checklist names a queue that nobody reads and one with dead letters, of the caller's choice only; lag comes
+// with its reason; what is no symptom, no queue and no group is refused.
+func TestDiagnose(t *testing.T) {
+	n, _ := furnished(t)
+	all := n.get("/api/v1/diagnose?symptom=not_delivered").is(200)
+	all.equal(`"leader"`, "node", "role").equal(`true`, "node", "canWrite").equal(`false`, "truncated")
+	all.equal(`"node"`, "checks", 0, "name").equal(`"ok"`, "checks", 0, "outcome").equal(`"dead_letters"`, "checks", 3, "name").
+		equal(`"found"`, "checks", 3, "outcome")
+	only := n.get("/api/v1/diagnose?symptom=duplicates&queue=q&group=g").is(200)
+	only.equal(`"redelivery"`, "checks", 2, "name")
+	n.get("/api/v1/diagnose?symptom=bad").is(400)
+	n.get("/api/v1/diagnose?queue=none").is(404)
+	n.get("/api/v1/diagnose?queue=q&group=none").is(404)
+
+	row := n.get("/api/v1/lag?queue=q&group=g").is(200)
+	row.equal(`2`, "rows", 0, "lag").equal(`"p"`, "rows", 0, "partition").equal(`"g"`, "rows", 0, "group").equal(`false`, "truncated")
+	if reason := row.str("rows", 0, "reason"); reason != "lease_held" && reason != "in_progress" {
+		t.Errorf("a leased partition is behind because of %s", reason)
+	}
+	n.push1("q", "p2", "x", `1`)
+	n.get("/api/v1/lag?limit=1").is(200).equal(`true`, "truncated")
+	n.get("/api/v1/lag?queue=none").is(404)
+	n.get("/api/v1/lag?group=none").is(404)
+}
