@@ -23,11 +23,31 @@ const (
 	Partly = 6
 	// OutcomeUnknown: the call may have been carried out. Sending it again with the same ids is safe.
 	OutcomeUnknown = 7
+	// Refused: a safety rule of the command keeps it from being carried out, as a name that was typed wrong. Nothing was done.
+	Refused = 8
 	// Fatal: a node could not go on, as after a failed flush.
 	Fatal = 70
 	// Interrupted: a signal ended a command that would have run on.
 	Interrupted = 130
 )
+
+// Meanings are the exit codes in order, with what they mean: the page of the command line and the manual print them.
+var Meanings = []struct {
+	Code int
+	Text string
+}{
+	{Done, "done"},
+	{Usage, "the command or its input is wrong, or refused as wrong"},
+	{Server, "the node failed or can not be reached; nothing was done"},
+	{Auth, "the caller is not known or not allowed"},
+	{Nothing, "there was nothing to do"},
+	{Findings, "a check found something"},
+	{Partly, "some or all items failed; the report says which"},
+	{OutcomeUnknown, "it may have been carried out: send it again with the same ids"},
+	{Refused, "a safety rule refused it; nothing was done"},
+	{Fatal, "a node could not go on"},
+	{Interrupted, "a signal ended it"},
+}
 
 // Error is an error with the exit code of its class. A nil Err ends the command silently.
 type Error struct {

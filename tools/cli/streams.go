@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -39,13 +40,20 @@ func Terminal(stream any) bool {
 	return ok && isatty.IsTerminal(f.Fd())
 }
 
-// Complain prints an error on standard error: one line, or JSON.
+// Complain prints an error on standard error: its lines, or JSON of one line, which has what a method Members() of the error
+// tells beside error and exit.
 func (s Streams) Complain(err error, asJSON bool) {
 	if err == nil || Silent(err) {
 		return
 	}
 	if asJSON {
-		line, _ := json.Marshal(map[string]any{"error": err.Error(), "exit": Code(err)}) // strings and numbers marshal
+		members := map[string]any{}
+		var more interface{ Members() map[string]any }
+		if errors.As(err, &more) {
+			members = more.Members()
+		}
+		members["error"], members["exit"] = err.Error(), Code(err)
+		line, _ := json.Marshal(members) // strings and numbers marshal
 		fmt.Fprintf(s.Err, "%s\n", line)
 		return
 	}

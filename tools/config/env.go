@@ -11,7 +11,7 @@ import (
 )
 
 // clientNames belong to the client commands, which read them by themselves.
-var clientNames = map[string]bool{"QUEEN_URL": true, "QUEEN_TOKEN": true}
+var clientNames = map[string]bool{"QUEEN_URL": true, "QUEEN_TOKEN": true, "QUEEN_CONTEXT": true, "QUEEN_CA": true}
 
 // injected matches what Kubernetes puts into every pod beside a Service that is called queen or queen-something. None
 // of it is meant for us.

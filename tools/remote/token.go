@@ -1,0 +1,68 @@
+package remote
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+
+	"queen/tools/cli"
+)
+
+// tokenMax bounds a token.
+const tokenMax = 64 << 10
+
+// CheckTokenSource refuses what ReadToken could not read.
+func CheckTokenSource(source string) error {
+	for _, kind := range []string{"env:", "file://", "exec:"} {
+		if rest, ok := strings.CutPrefix(source, kind); ok && rest != "" {
+			return nil
+		}
+	}
+	return cli.Errorf(cli.Usage, "the source of a token is env:NAME, file://PATH or exec:COMMAND")
+}
+
+// ReadToken reads a token from its source: env:NAME, file://PATH, or exec:COMMAND, a command line of the shell whose standard
+// output is the token. The token is in no error.
+func ReadToken(ctx context.Context, s cli.Streams, source string) (string, error) {
+	if err := CheckTokenSource(source); err != nil {
+		return "", err
+	}
+	var token []byte
+	var err error
+	kind, what, _ := strings.Cut(source, ":")
+	switch kind {
+	case "env":
+		token = []byte(s.Getenv(what))
+	case "file":
+		token, err = readFile(strings.TrimPrefix(what, "//"))
+	default:
+		var out bytes.Buffer
+		cmd := exec.CommandContext(ctx, "sh", "-c", what)
+		cmd.Env, cmd.Stdout, cmd.Stderr = s.Env, &out, s.Err
+		err = cmd.Run()
+		token = out.Bytes()
+	}
+	if ctx.Err() != nil {
+		return "", cli.Exit(cli.Interrupted)
+	}
+	if err != nil {
+		return "", cli.Errorf(cli.Auth, "token from %s: %w", source, err)
+	}
+	text := strings.TrimSpace(string(token))
+	if text == "" || len(text) > tokenMax || strings.ContainsAny(text, "\r\n") {
+		return "", cli.Errorf(cli.Auth, "token from %s: want one line of at most 64 KiB that is not empty", source)
+	}
+	return text, nil
+}
+
+func readFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, tokenMax+2))
+}
