@@ -78,6 +78,8 @@ type files struct {
 	started   bool
 	postponed bool   // what a pass found waits for space
 	mover     *mover // its pass runs in a goroutine of its own
+
+	duty duty // shared with ids
 }
 
 // checkpointJob is the state at a Mark, frozen.
@@ -99,6 +101,7 @@ func newFiles(n *Node) *files {
 	f.mu.stored = map[uint32]map[format.QueueID]*sidecar.Queue{}
 	f.mu.closed = map[uint32]bool{}
 	f.giveAway = map[uint32]bool{}
+	f.duty.clock, f.duty.quit = n.cfg.Clock, f.quit
 	f.mover = newMover(n, f.quit)
 	return f
 }
@@ -115,8 +118,15 @@ func (f *files) group() *format.ManifestGroup {
 	return &f.manifest.Groups[len(f.manifest.Groups)-1]
 }
 
+// pause is called by what rewrites or reads through index files.
+func (f *files) pause(int) error {
+	f.duty.rest()
+	return nil
+}
+
 func (f *files) start() {
 	f.started = true
+	f.duty.on.Store(true)
 	f.mover.nextBulk = f.firstBulk()
 	f.n.ids.start()
 	f.done.Add(1)

@@ -91,7 +91,7 @@ func (i *ids) poke() {
 }
 
 // stepRows is how many rows one step of merging ahead looks at.
-const stepRows = 1 << 16
+const stepRows = 1 << 14
 
 func (i *ids) run() {
 	defer i.done.Done()
@@ -130,6 +130,7 @@ func (i *ids) turn() error {
 	again, err := i.set.Step(stepRows)
 	i.changing.Unlock()
 	if again {
+		i.n.files.duty.rest()
 		i.poke()
 	}
 	return i.postponed(err)

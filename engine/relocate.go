@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -23,9 +24,10 @@ type mover struct {
 	n *Node
 
 	// Of the pass under way; passes follow each other through files.mu.
-	looks    map[uint32]*look
-	nextBulk uint32
-	pacer    pacer
+	looks     map[uint32]*look
+	countFrom int64 // mono; no rows are counted before
+	nextBulk  uint32
+	pacer     pacer
 }
 
 // look is what is known of a segment from earlier passes.
@@ -44,6 +46,9 @@ const (
 	// sidecar says that it is live: only trims make the two differ. They double.
 	countEvery  = time.Minute
 	countSeldom = 64 * time.Minute
+	// countShare is how many times as long as a count took none is made: all the segments that wait are
+	// counted together, because it reads the rows of all segments that were merged with them.
+	countShare = 20
 	// blockedFor is how long a segment is left alone that could not be read to its end.
 	blockedFor = time.Hour
 )
@@ -164,7 +169,7 @@ func (v *mover) budget() (int64, error) {
 // measure brings what is known of the segments up to date.
 func (v *mover) measure(segments []logstore.SegmentInfo) error {
 	now := v.n.cfg.Clock.Mono()
-	count := map[format.SegmentID]*measured{}
+	dying, count := map[format.SegmentID]*measured{}, map[format.SegmentID]*measured{}
 	for i := range segments {
 		s := &segments[i]
 		l := v.looks[s.Segment]
@@ -180,15 +185,28 @@ func (v *mover) measure(segments []logstore.SegmentInfo) error {
 			return err
 		}
 		stale := !l.m.exact || bound.live < l.m.retained()
+		fresh := &measured{segment: s.Segment, alloc: s.Bytes, exact: true}
+		if stale && bound.live == 0 {
+			// What was known stays until it is shown that nothing pins its frames, or they are counted.
+			dying[format.SegmentID(s.Segment)] = fresh
+			l.next = now + v.n.cfg.RetentionEvery.Microseconds()
+			continue
+		}
 		if stale {
 			l.m = bound
 		}
 		l.next = now + v.pause(bound.soonest()).Microseconds()
-		if stale && bound.live == 0 || now >= l.count {
-			count[format.SegmentID(s.Segment)] = &measured{segment: s.Segment, alloc: s.Bytes, exact: true}
+		if now >= l.count {
+			count[format.SegmentID(s.Segment)] = fresh
 		}
 	}
-	if len(count) == 0 {
+	if len(dying) > 0 {
+		if err := v.unpinned(dying); err != nil {
+			return err
+		}
+		maps.Copy(count, dying)
+	}
+	if len(count) == 0 || now < v.countFrom {
 		return nil
 	}
 	return v.count(count)
@@ -230,6 +248,7 @@ func (v *mover) bound(s *logstore.SegmentInfo) (*measured, error) {
 // count counts the rows of segments against the state, each index file once.
 func (v *mover) count(of map[format.SegmentID]*measured) error {
 	j := judge{n: v.n}
+	began := v.n.cfg.Clock.Mono()
 	var last rows.Row
 	err := v.n.files.runs.WalkAll(func(s format.SegmentID) bool { return of[s] != nil }, func(r *rows.Row) error {
 		if err := v.pacer.spend(rowCost); err != nil {
@@ -245,6 +264,7 @@ func (v *mover) count(of map[format.SegmentID]*measured) error {
 		return err
 	}
 	now := v.n.cfg.Clock.Mono()
+	v.countFrom = now + countShare*(now-began)
 	for s, m := range of {
 		l := v.looks[uint32(s)]
 		l.m = m

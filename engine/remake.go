@@ -20,7 +20,7 @@ func (r *restorer) openRuns() error {
 			closed[s.Segment] = true
 		}
 	}
-	o := rows.Options{FS: r.n.cfg.FS, Dir: r.n.cfg.Dir, Files: r.f.manifest.RowRuns, Closed: []uint32{}}
+	o := rows.Options{FS: r.n.cfg.FS, Dir: r.n.cfg.Dir, Files: r.f.manifest.RowRuns, Closed: []uint32{}, Pace: r.f.pause}
 	for s := range closed {
 		o.Closed = append(o.Closed, uint32(s))
 	}

@@ -22,6 +22,32 @@ func (m *Machine) Retained(id format.PartitionID) (start format.Offset, cutoff f
 	return m.logStart(p), m.queues[p.queue].cutoff, true
 }
 
+// NewestRow is the number of a partition's newest row, 0 when nothing was stored, of any tenant.
+func (m *Machine) NewestRow(id format.PartitionID) (row uint64, ok bool) {
+	_, p := m.partByID(id)
+	if p == nil {
+		return 0, false
+	}
+	return p.row, true
+}
+
+// LeasedRanges yields what consumer groups hold under leases, of all tenants, until yield answers false.
+func (m *Machine) LeasedRanges(yield func(part format.PartitionID, next, end format.Offset) bool) {
+	for h := m.leases.Next(0); h != 0; h = m.leases.Next(h) {
+		if !m.held(h) {
+			continue
+		}
+		if l := m.leaseView(h); !yield(l.Partition, l.Next, l.End) {
+			return
+		}
+	}
+}
+
+// DeadAddresses yields where dead letters are, of all tenants, until yield answers false.
+func (m *Machine) DeadAddresses(yield func(part format.PartitionID, at format.Offset) bool) {
+	m.deadByAddr.Ascend(func(a deadAddr) bool { return yield(a.part, a.offset) })
+}
+
 // LongestWindow is the longest dedup window of any queue: ids older than it make no duplicate.
 func (m *Machine) LongestWindow() (longest format.Wall) {
 	for _, id := range m.queueIDs {

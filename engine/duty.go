@@ -1,0 +1,57 @@
+package engine
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"queen/engine/clock"
+)
+
+// duty keeps the background work of a node (merging index files and id runs, counting what segments still
+// hold) to about a quarter of one processor: it is done in short pieces with pauses between them. Without
+// them a merge of some million rows takes half of a machine with two processors away from commits for
+// seconds.
+type duty struct {
+	clock clock.Clock
+	quit  <-chan struct{} // closed: no pauses any more
+	// on is set once the node serves: nothing waits while it starts.
+	on atomic.Bool
+
+	mu     sync.Mutex
+	rested int64 // mono reading at the end of the newest pause
+}
+
+const (
+	// dutyPiece is how long work goes on at least between two pauses, dutyPause how many times as long as the
+	// work before it a pause is.
+	dutyPiece = 2 * time.Millisecond
+	dutyPause = 3
+	// dutyLong is the longest piece that counts, and dutyIdle the time after which it is taken for granted
+	// that most of it was no work.
+	dutyLong = 20 * time.Millisecond
+	dutyIdle = time.Second
+)
+
+// rest is called by background work every millisecond or so, between two steps. It holds no lock of its
+// caller's and waits at most dutyPause*dutyLong for each goroutine that works.
+func (d *duty) rest() {
+	if !d.on.Load() {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	worked := time.Duration(d.clock.Mono()-d.rested) * time.Microsecond
+	if worked < dutyPiece {
+		return
+	}
+	if worked < dutyIdle {
+		t := d.clock.NewTimer(dutyPause * min(worked, dutyLong))
+		defer t.Stop()
+		select {
+		case <-t.C():
+		case <-d.quit:
+		}
+	}
+	d.rested = d.clock.Mono()
+}
