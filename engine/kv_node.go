@@ -105,6 +105,9 @@ func (k kvDone) item(s *submission, res *format.KVResult) (KVItem, error) {
 	case k.op.Kind == KVCheck && item.Applied:
 		item.Row.Version = res.Version
 		return item, nil
+	case k.op.Kind == KVDelete && item.Applied:
+		item.Row.Version = res.Version // the row is gone, its end has a version as every write has (S-kv-14)
+		return item, nil
 	case res.Version == 0:
 		return item, nil
 	}

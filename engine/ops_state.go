@@ -71,7 +71,7 @@ type KVItem struct {
 	Applied bool
 	Reason  format.KVReason
 	// Row is the row after the op: what was written, what a lost op lost to, what was read. Found is false
-	// when there is none. A held check fills in nothing but the version.
+	// when there is none. A held check and a delete fill in nothing but the version.
 	Found bool
 	Row   KVRow
 	// Rows answers KVGetMany and KVPrefix in key order, Missing names keys without a row. Truncated

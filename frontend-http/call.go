@@ -84,11 +84,14 @@ func (c *call) identify() error {
 		c.known, c.caller.Subject = true, p.Subject
 	}
 	if c.route.Keyed {
-		key := c.ctx.Request.Header.Peek("Idempotency-Key")
-		if len(key) > 255 {
+		switch keys := c.ctx.Request.Header.PeekAll("Idempotency-Key"); {
+		case len(keys) > 1:
+			return badRequest("Idempotency-Key must be sent once")
+		case len(keys) == 1 && (len(keys[0]) == 0 || len(keys[0]) > 255):
 			return badRequest("Idempotency-Key must be 1 to 255 bytes")
+		case len(keys) == 1:
+			c.caller.Key = string(keys[0])
 		}
-		c.caller.Key = string(key)
 	}
 	return nil
 }

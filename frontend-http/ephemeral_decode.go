@@ -19,7 +19,8 @@ type ephemeralPushBody struct {
 // decode reads {"queue","partition"?,"messages":[{"payload":any},...]}. Unknown keys are ignored.
 func (p *ephemeralPushBody) decode(body []byte) error {
 	p.partition = format.DefaultPartition
-	return ephemeralObject(body, func(d *jx.Decoder, key string) (err error) {
+	found := false
+	err := ephemeralObject(body, func(d *jx.Decoder, key string) (err error) {
 		switch key {
 		case "queue":
 			p.queue, err = ephemeralText(d, key)
@@ -29,7 +30,7 @@ func (p *ephemeralPushBody) decode(body []byte) error {
 				p.partition = format.DefaultPartition
 			}
 		case "messages":
-			p.payloads = p.payloads[:0]
+			p.payloads, found = p.payloads[:0], true
 			err = ephemeralList(d, key, func(d *jx.Decoder, at int) error {
 				payload, err := ephemeralPayload(d, at)
 				p.payloads = append(p.payloads, payload)
@@ -40,6 +41,15 @@ func (p *ephemeralPushBody) decode(body []byte) error {
 		}
 		return err
 	})
+	return orMissing(err, found, "messages")
+}
+
+// orMissing refuses a body without a list that it has to have: a name that is misspelt must not look like nothing to do.
+func orMissing(err error, found bool, name string) error {
+	if err == nil && !found {
+		return badBody(name + " is missing")
+	}
+	return err
 }
 
 func (p *ephemeralPushBody) request() engine.EphemeralPush {
@@ -82,7 +92,8 @@ type ephemeralAckBody struct {
 // could be kept with.
 func (a *ephemeralAckBody) decode(body []byte) error {
 	var ms jsonObject
-	return ephemeralObject(body, func(d *jx.Decoder, key string) (err error) {
+	found := false
+	err := ephemeralObject(body, func(d *jx.Decoder, key string) (err error) {
 		switch key {
 		case "queue":
 			a.queue, err = ephemeralText(d, key)
@@ -90,7 +101,7 @@ func (a *ephemeralAckBody) decode(body []byte) error {
 			a.group, err = ephemeralText(d, key)
 			a.group = groupName(a.group)
 		case "acks":
-			a.acks = a.acks[:0]
+			a.acks, found = a.acks[:0], true
 			err = ephemeralList(d, key, func(d *jx.Decoder, at int) error {
 				if ms, err = ms.object(d); err != nil {
 					return badBody(fmt.Sprintf("ack %d is not an object", at))
@@ -104,6 +115,7 @@ func (a *ephemeralAckBody) decode(body []byte) error {
 		}
 		return err
 	})
+	return orMissing(err, found, "acks")
 }
 
 func ephemeralAckItem(ms jsonObject, at int) (a engine.EphemeralAck, err error) {
@@ -191,6 +203,10 @@ func ephemeralText(d *jx.Decoder, key string) (string, error) {
 	}
 	return "", badBody(key + " must be a string")
 }
+
+// ephemeralOptionNames are the options, which stand in "options" and nowhere else.
+var ephemeralOptionNames = map[string]bool{"maxBytes": true, "maxLength": true, "policy": true, "ttlSeconds": true,
+	"leaseSeconds": true, "retryLimit": true, "windowBuffer": true}
 
 // ephemeralOptions reads the options of a declaration: a closed list of non-negative integers, the policy and the
 // window (S-eph-3). What is absent or null has its default.

@@ -16,6 +16,11 @@ func ephemeralConfigure(c *call) error {
 	if !ok {
 		return badBody("queue must be a string")
 	}
+	for _, m := range ms {
+		if name := string(m.key); ephemeralOptionNames[name] {
+			return badRequest(name + " belongs into options")
+		}
+	}
 	settings, err := ephemeralOptions(ms.get("options"))
 	if err != nil {
 		return err

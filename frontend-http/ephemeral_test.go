@@ -56,7 +56,7 @@ func TestEphemeralShapes(t *testing.T) {
 	n.get(pop+"&autoAck=true").exactly(200, `{"queue":"q/ä","messages":[`+
 		`{"id":"e:1:Default:2","partition":"Default","payload":"third","attempts":0}]}`)
 	n.get(pop).exactly(200, `{"queue":"q/ä","messages":[]}`)
-	n.post("/api/v1/ephemeral/ack", `{"queue":"q/ä"}`).exactly(200, `{"results":[]}`)
+	n.post("/api/v1/ephemeral/ack", `{"queue":"q/ä","acks":[]}`).exactly(200, `{"results":[]}`)
 	n.get("/api/v1/ephemeral/pop?queue=q%2F%C3%A4&partition=Default&group=__QUEUE_MODE__&batch=99999").
 		exactly(200, `{"queue":"q/ä","messages":[`+
 			`{"id":"e:1:Default:1","partition":"Default","payload":null,"attempts":0}]}`)
@@ -159,7 +159,7 @@ func TestEphemeralBusy(t *testing.T) {
 	require.Equal(t, "1", a.header.Get("Retry-After"))
 	n.post("/api/v1/system/ephemeral", `{"enabled":false}`).is(200).equal("false", "ephemeralEnabled")
 	for _, c := range [][3]string{{"POST", "push", `{"queue":"q","messages":[{"payload":1}]}`}, {"GET", "pop?queue=q", ""},
-		{"POST", "ack", `{"queue":"q"}`}, {"POST", "configure", `{"queue":"q"}`}, {"POST", "reset", `{"queue":"q"}`},
+		{"POST", "ack", `{"queue":"q","acks":[]}`}, {"POST", "configure", `{"queue":"q"}`}, {"POST", "reset", `{"queue":"q"}`},
 		{"DELETE", "queue/q", ""}} {
 		a := n.do(c[0], "/api/v1/ephemeral/"+c[1], c[2]).is(503)
 		require.Equal(t, "ephemeral_disabled", a.str("code"), c[1])

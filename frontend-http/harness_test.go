@@ -228,6 +228,17 @@ func (a answer) str(path ...any) string {
 	return s
 }
 
+// num is a whole number.
+func (a answer) num(path ...any) int64 {
+	a.t.Helper()
+	number, _ := a.at(path...).(json.Number)
+	v, err := number.Int64()
+	if err != nil {
+		a.t.Fatalf("%v is no whole number: %s", path, cut(a.body))
+	}
+	return v
+}
+
 // equal compares a member with its JSON.
 func (a answer) equal(want string, path ...any) answer {
 	a.t.Helper()

@@ -179,14 +179,15 @@ func (o *out) kvRow(r *engine.KVRow, keysOnly bool) {
 	o.time("updatedAt", r.Updated)
 }
 
-// kvWrite writes the verdict about a write or a check; a held check shows no value.
+// kvWrite writes the verdict about a write or a check; a held check shows no value, and a delete the version that it
+// is (S-kv-14).
 func (o *out) kvWrite(op *engine.KV, it *engine.KVItem) {
 	o.bool("applied", it.Applied)
 	o.str("key", op.Key)
 	if !it.Applied {
 		o.str("reason", kvReasons[it.Reason])
 	}
-	held := op.Kind == engine.KVCheck && it.Applied
+	held, ended := op.Kind == engine.KVCheck && it.Applied, op.Kind == engine.KVDelete && it.Applied
 	switch {
 	case held:
 	case it.Found:
@@ -194,9 +195,9 @@ func (o *out) kvWrite(op *engine.KV, it *engine.KVItem) {
 	default:
 		o.null("value")
 	}
-	if held || it.Found {
+	if held || ended || it.Found {
 		o.count("version", it.Row.Version)
-	} else if !it.Applied {
+	} else {
 		o.null("version")
 	}
 }

@@ -213,6 +213,9 @@ func (b *lockBatch) fields(name string, op *engine.Lock, ms jsonObject) *keyedRe
 	if op.Owner, ok = ms.textOr("owner", ""); !ok || len(op.Owner) > maxLockName || hasControl(op.Owner) {
 		return locksBad("locks_bad_owner", "owner must be a string of at most 256 bytes without control characters")
 	}
+	if raw := ms.get("forever"); !absent(raw) && string(raw) != "false" {
+		return locksBad("locks_bad_ttl", "a lock is never held forever: ttlSeconds says how long")
+	}
 	if name != "release" {
 		raw := ms.get("ttlSeconds")
 		if absent(raw) {

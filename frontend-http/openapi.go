@@ -57,6 +57,11 @@ func operation(r *route) *openapi3.Operation {
 		}
 		op.AddParameter(p)
 	}
+	if r.Keyed {
+		op.AddParameter(openapi3.NewHeaderParameter("Idempotency-Key").
+			WithSchema(openapi3.NewStringSchema().WithMinLength(1).WithMaxLength(255)).
+			WithDescription("The same key with the same call answers what was answered first, for an hour; with another call, 422."))
+	}
 	if r.Request != "" {
 		body := openapi3.NewRequestBody().WithContent(content(r.Request))
 		op.RequestBody = &openapi3.RequestBodyRef{Value: body}

@@ -16,7 +16,7 @@ func timerRoutes() []*route {
 			Status: 200, Errors: familyTimers, Op: "timers", Keyed: true, Handle: timers},
 		{Method: "DELETE", Path: "/api/v1/timers/:queue/*timerKey", Access: readWrite, Mark: common,
 			Summary: "Cancel one timer.", Query: []param{{Name: "txn", Type: "string"}}, Response: "TimerResult",
-			Status: 200, Errors: familyTimers, Op: "timers", Handle: cancelTimer, split: splitFirst},
+			Status: 200, Errors: familyTimers, Op: "timers", Keyed: true, Handle: cancelTimer, split: splitFirst},
 		{Method: "GET", Path: "/api/v1/timers/:queue/*timerKey", Access: readOnly, Mark: common,
 			Summary: "Look at one timer.", Response: "TimerRead", Status: 200, Errors: familyTimers,
 			Handle: getTimer, split: splitFirst},
@@ -111,6 +111,10 @@ func cancelTimer(c *call) error {
 	if q.err != nil {
 		return timersBad("timers_bad_request", q.err.Error())
 	}
+	if len(txn) > format.MaxTransactionID {
+		return timersBad("timers_bad_txn", "txn must be at most 65535 bytes")
+	}
+	op.Message.TransactionID = txn // told back, and so a part of what is asked for
 	ctx, cancel := c.deadline(writeDeadline)
 	defer cancel()
 	results, err := c.engine.Do(ctx, c.caller, engine.Batch{Ops: []engine.Op{&op}})
@@ -205,6 +209,9 @@ func listTimers(c *call) error {
 	q := c.query()
 	switch mode := q.text("mode"); mode {
 	case "":
+		if q.has("prefix") {
+			return timersBad("timers_count_mode_required", "prefix goes with mode=count only")
+		}
 	case "count":
 		return c.countTimers(queue, &q)
 	default:

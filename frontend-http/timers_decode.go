@@ -63,7 +63,7 @@ func (b *timerBatch) add(ms jsonObject) *keyedRefusal {
 		}
 		op.Message.TransactionID = txn
 	case "cancel":
-		op.Op = format.TimerCancel
+		op.Op, op.Message.TransactionID = format.TimerCancel, txn
 	default:
 		return timersBad("timers_bad_op", "op must be schedule, reschedule or cancel")
 	}

@@ -22,8 +22,7 @@ func (s *state) kvDo(t format.Tenant, op *engine.KV) engine.KVItem {
 		row.number = value.Number(row.value)
 		return kvWritten(op.Key, s.kvSet(k, row))
 	case engine.KVDelete:
-		s.kvDrop(k)
-		return engine.KVItem{Applied: true}
+		return engine.KVItem{Applied: true, Row: engine.KVRow{Version: s.kvDrop(k)}}
 	case engine.KVIncr:
 		return s.kvIncr(k, old, op)
 	}

@@ -81,9 +81,12 @@ func (s *state) kvSet(k kvKey, row kvRow) *kvRow {
 	return &row
 }
 
-func (s *state) kvDrop(k kvKey) {
+// kvDrop ends a row, which is a version of its own.
+func (s *state) kvDrop(k kvKey) uint64 {
 	delete(s.keyed.kv, k)
-	s.keyed.tell(kvEvent{k, nil, s.keyed.next()})
+	version := s.keyed.next()
+	s.keyed.tell(kvEvent{k, nil, version})
+	return version
 }
 
 func (k *keyedState) tell(e kvEvent) {

@@ -114,8 +114,9 @@ var kvRules = []rule{
 		v := r.written(kvPut("k", "1"))
 		r.loses(expecting(kvOp(engine.KVDelete, "k"), v+1), format.KVVersion, "1")
 		item := r.kv(expecting(kvOp(engine.KVDelete, "k"), v))
-		check(r, item.Applied && !item.Found, "%+v", item)
+		check(r, item.Applied && !item.Found && item.Row.Version > v, "%+v", item)
 		r.holdsNothing("k")
+		check(r, r.written(kvPut("k", "2")) > item.Row.Version, "a version is not above that of the delete before it")
 	}},
 	{"S-kv-9", "counters stay inside their bounds", func(r *rig) {
 		op := kvIncr("n", 1)

@@ -119,6 +119,7 @@ func (m *Machine) writeKV(c *format.KV, at keyAt, after keyHead) keyHead {
 	switch c.Op {
 	case format.KVDelete:
 		m.remove(at)
+		after.version = m.keyVersion // its own (S-kv-14)
 	case format.KVPut, format.KVIncr:
 		after.version = m.nextVersion()
 		row := format.KVRow{Version: after.version, Expires: after.due, Updated: m.w, Number: after.num, JSON: c.Value}

@@ -110,8 +110,8 @@ func (k *refKeyed) kv(c *format.KV, w format.Wall) (res format.KVResult) {
 		if row == nil {
 			return format.KVResult{Reason: format.KVAbsent}
 		}
-		k.next()
 		delete(k.rows, key)
+		return format.KVResult{Version: k.next()}
 	case format.KVIncr:
 		base := 0.0
 		if row != nil {
