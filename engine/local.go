@@ -186,10 +186,10 @@ func (l *Local) FlushOutcomes() error {
 }
 
 // SaveFloor writes durably that replay needs no entry at or below i.
-func (l *Local) SaveFloor(i format.Index) error {
+func (l *Local) SaveFloor(i format.Index) (format.Index, error) {
 	l.writing.Lock()
 	defer l.writing.Unlock()
-	return l.log.Append(&logstore.Save{Group: localGroup, Replica: localReplica, Floor: i})
+	return i, l.log.Append(&logstore.Save{Group: localGroup, Replica: localReplica, Floor: i})
 }
 
 // Close waits until what was proposed is applied, writes its outcomes, and closes the log.

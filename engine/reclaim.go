@@ -20,8 +20,9 @@ var (
 
 // floorKeeper is a sequencer that keeps raft's floor in the log.
 type floorKeeper interface {
-	// SaveFloor says durably that no entry at or below i is needed for replay.
-	SaveFloor(i format.Index) error
+	// SaveFloor says durably that no entry at or below i is needed for replay, and returns the floor: lower than i while others
+	// need what lies between.
+	SaveFloor(i format.Index) (format.Index, error)
 }
 
 // mayReclaim spaces passes.
@@ -54,11 +55,12 @@ func (f *files) raiseFloor() (format.Index, error) {
 	if !ok || floor <= g.Floor {
 		return g.Floor, nil
 	}
-	if err := keeper.SaveFloor(floor); err != nil {
+	saved, err := keeper.SaveFloor(floor)
+	if err != nil {
 		return g.Floor, err
 	}
-	g.Floor = floor
-	return floor, nil
+	g.Floor = max(g.Floor, saved)
+	return g.Floor, nil
 }
 
 // giveUp lets go of segments of either kind, in the order that the design asserts: no frame in them is

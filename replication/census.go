@@ -36,8 +36,10 @@ type Report struct {
 	KnownBoot uint64
 	// KnownApplied is up to where who asks said it had applied, as far as this node has heard since it started.
 	KnownApplied uint64
-	Flags        uint32
-	Version      uint32
+	// Floor is the entry that its log begins behind: it was given away up to there.
+	Floor   uint64
+	Flags   uint32
+	Version uint32
 }
 
 // Bits of Report.Flags.
@@ -191,7 +193,7 @@ func (s *Sequencer) report(asker format.Replica) Report {
 	disk, boot := s.log.Disk()
 	r.Disk, r.Boot, r.Address = disk, boot, addressHash(s.o.Peers[s.o.Node])
 	if log, ok := s.log.Replica(group, s.o.Node); ok {
-		r.Last = uint64(log.Last)
+		r.Last, r.Floor = uint64(log.Last), uint64(log.Floor)
 	}
 	if h := s.hosted(); h != nil {
 		r.Flags |= ReportPart
@@ -260,8 +262,10 @@ func (s *Sequencer) census() {
 		s.mu.reports = reports
 		for node, r := range reports {
 			s.mu.heard[node] = max(s.mu.heard[node], r.Applied)
+			s.mu.floor = max(s.mu.floor, format.Index(r.Floor))
 		}
 		s.mu.Unlock()
+		s.noteLeftBehind(reports)
 		if s.peer.Standing().Leads {
 			reports[s.o.Node] = s.report(0)
 			s.noteDisks(ctx, reports)

@@ -27,6 +27,7 @@ type testCluster struct {
 	set   func(*engine.Config)
 	join  format.Replica // joins instead of starting as one of the first
 	tls   *TLS
+	hold  time.Duration
 }
 
 func newTestCluster(t *testing.T, nodes int, set func(*engine.Config)) *testCluster {
@@ -85,7 +86,7 @@ func (c *testCluster) open(node format.Replica) (*engine.Node, error) {
 	if c.set != nil {
 		c.set(&cfg)
 	}
-	return Open(cfg, Options{Node: node, Peers: c.peers, Joining: node == c.join, TLS: c.tls, Tick: 20 * time.Millisecond})
+	return Open(cfg, Options{Node: node, Peers: c.peers, Joining: node == c.join, TLS: c.tls, Hold: c.hold, Tick: 20 * time.Millisecond})
 }
 
 // start opens nodes at once: a cluster forms when a majority is there.

@@ -8,9 +8,11 @@
 //     apply comes to it. A call applies once however often the leader changes: entries bear the epoch of their leader, and
 //     apply refuses those of one that is over (engine/cluster.go).
 //   - A disk that forgot what it promised never votes (guard.go): the cluster remembers whose disk is whose.
+//   - Log that every member has applied, and no node needs itself, is given away (floor.go); for a member that is away it is
+//     kept as long as Options.Hold says.
 //
-// What is not here yet: catching up by checkpoint. The log of a cluster is therefore never given away, a node that is added
-// reads all of it, and a start reads it once. There is one raft group.
+// What is not here yet: catching up by checkpoint. A node that lacks what was given away can not take part, and none is added
+// to a log without a start. There is one raft group.
 //
 // It deliberately does not know what an entry means, nor any wire of clients.
 //

@@ -175,7 +175,7 @@ type hello struct {
 const (
 	helloMagic = "qnfw"
 	helloSize  = 4 + 4 + 3*8
-	protocol   = 1
+	protocol   = 2
 )
 
 func (h *hello) append(b []byte) []byte {

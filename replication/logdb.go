@@ -22,8 +22,8 @@ const logDBName = "queen-logstore"
 // LogDB is dragonboat's log storage over the node's own log: raft's entries are the records that messages
 // are read from, so that a payload is written once per replica.
 //
-// It keeps nothing but what the store keeps. Entries are never removed at the library's wish, which is advice;
-// the node gives segments away itself when nothing needs them.
+// It keeps nothing but what the store keeps, and the library's newest snapshot records (floor.go). Entries are never removed at
+// the library's wish, which is advice; the node gives segments away itself when nothing needs them.
 //
 // The library reports every error of it as a panic of the process, which is what a failed write or flush
 // has to be.
@@ -36,6 +36,11 @@ type LogDB struct {
 	// that is written at once.
 	takeOutcomes func(format.RaftGroup, format.Replica) []logstore.Outcome
 	writing      sync.Mutex // outcomes reach the log in order
+
+	mu struct {
+		sync.Mutex
+		held map[raftio.NodeInfo]*held
+	}
 }
 
 var _ raftio.ILogDB = (*LogDB)(nil)
@@ -43,7 +48,9 @@ var _ raftio.ILogDB = (*LogDB)(nil)
 // NewLogDB puts the library's interface onto log, which stays its owner's to close. committed is an index up to
 // which entries are known to be committed by other means than the saved commit index, 0 for none.
 func NewLogDB(log *logstore.Store, committed format.Index) *LogDB {
-	return &LogDB{log: log, known: pb.State{Commit: uint64(committed)}}
+	d := &LogDB{log: log, known: pb.State{Commit: uint64(committed)}}
+	d.mu.held = map[raftio.NodeInfo]*held{}
+	return d
 }
 
 // logDBFactory hands one LogDB to the library.
@@ -153,6 +160,7 @@ func (d *LogDB) saveOfUpdate(u *pb.Update) *logstore.Save {
 	}
 	if !pb.IsEmptySnapshot(u.Snapshot) {
 		v.Snapshot, v.Install, some = recordOf(u.ShardID, u.ReplicaID, &u.Snapshot), true, true
+		d.forget(u.ShardID, u.ReplicaID)
 	}
 	if n := len(u.EntriesToSave); n > 0 {
 		v.Entries, some = make([]logstore.Entry, n), true
@@ -208,6 +216,7 @@ func (d *LogDB) IterateEntries(ents []pb.Entry, size, shard, replica, low, high,
 // handed out before, and the last entry: the library panics on any other.
 func (d *LogDB) ReadRaftState(shard, replica, lastIndex uint64) (rs raftio.RaftState, err error) {
 	st, ok := d.replica(shard, replica)
+	d.letGo(shard, replica, lastIndex) // a start reads no further back than the snapshot it was given
 	if !ok || st.State == (logstore.HardState{}) && st.Last == 0 {
 		return rs, raftio.ErrNoSavedLog
 	}
@@ -219,8 +228,12 @@ func (d *LogDB) ReadRaftState(shard, replica, lastIndex uint64) (rs raftio.RaftS
 	return rs, nil
 }
 
-// RemoveEntriesTo implements raftio.ILogDB: the store keeps messages as long as they are wanted.
-func (d *LogDB) RemoveEntriesTo(uint64, uint64, uint64) error { return nil }
+// RemoveEntriesTo implements raftio.ILogDB: the store keeps messages as long as they are wanted, but that nobody asks for these
+// entries again is what lets the floor rise.
+func (d *LogDB) RemoveEntriesTo(shard, replica, index uint64) error {
+	d.letGo(shard, replica, index)
+	return nil
+}
 
 // CompactEntriesTo implements raftio.ILogDB.
 func (d *LogDB) CompactEntriesTo(uint64, uint64, uint64) (<-chan struct{}, error) {
@@ -229,36 +242,11 @@ func (d *LogDB) CompactEntriesTo(uint64, uint64, uint64) (<-chan struct{}, error
 	return done, nil
 }
 
-// SaveSnapshots implements raftio.ILogDB: a newer record replaces an older one, entries stay.
-func (d *LogDB) SaveSnapshots(updates []pb.Update) error {
-	var saves []*logstore.Save
-	for i := range updates {
-		u := &updates[i]
-		if !pb.IsEmptySnapshot(u.Snapshot) {
-			v := saveOf(u.ShardID, u.ReplicaID)
-			v.Snapshot = recordOf(u.ShardID, u.ReplicaID, &u.Snapshot)
-			saves = append(saves, v)
-		}
-	}
-	if len(saves) == 0 {
-		return nil
-	}
-	return d.log.Append(saves...)
-}
-
-// GetSnapshot implements raftio.ILogDB.
-func (d *LogDB) GetSnapshot(shard, replica uint64) (p pb.Snapshot, err error) {
-	st, _ := d.replica(shard, replica)
-	if st.Snapshot == nil {
-		return p, nil
-	}
-	return snapshotOf(shard, st.Snapshot), nil
-}
-
 // RemoveNodeData implements raftio.ILogDB: the replica's entries, and with them its messages, are given up.
 func (d *LogDB) RemoveNodeData(shard, replica uint64) error {
 	v := saveOf(shard, replica)
 	v.Remove = true
+	d.forget(shard, replica)
 	return d.log.Append(v)
 }
 
@@ -269,6 +257,7 @@ func (d *LogDB) ImportSnapshot(p pb.Snapshot, replica uint64) error {
 	}
 	v := saveOf(p.ShardID, replica)
 	v.Remove = true
+	d.forget(p.ShardID, replica)
 	v.Bootstrap = &format.Bootstrap{Group: v.Group, Replica: v.Replica, Join: true, Type: uint8(p.Type)}
 	v.State = &logstore.HardState{Term: format.Term(p.Term)}
 	v.Snapshot, v.Install, v.Commit = recordOf(p.ShardID, replica, &p), true, format.Index(p.Index)

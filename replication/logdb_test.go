@@ -28,7 +28,9 @@ type raftModel struct {
 	state    pb.State
 	saved    pb.State // as a crash leaves it
 	snapshot pb.Snapshot
-	first    uint64 // of entries
+	dummies  []pb.Snapshot // since the start, the newest last
+	durable  pb.Snapshot   // what a start begins with
+	first    uint64        // of entries
 	floor    uint64
 	entries  []pb.Entry
 }
@@ -98,6 +100,9 @@ func (x *raftTrace) act(info raftio.NodeInfo, m *raftModel) {
 	case p < 90:
 		x.dummy(info, m)
 		return
+	case p < 92:
+		x.raise(info, m)
+		return
 	case p < 94:
 		x.must(x.db.RemoveEntriesTo(info.ShardID, info.ReplicaID, m.state.Commit))
 		done, err := x.db.CompactEntriesTo(info.ShardID, info.ReplicaID, m.state.Commit)
@@ -114,7 +119,7 @@ func (x *raftTrace) act(info raftio.NodeInfo, m *raftModel) {
 		state := pb.State{Term: ss.Term, Commit: ss.Index}
 		*m = raftModel{
 			boot:  &pb.Bootstrap{Join: true, Type: ss.Type, Addresses: map[uint64]string{}},
-			state: state, saved: state, snapshot: ss, first: ss.Index + 1,
+			state: state, saved: state, snapshot: ss, durable: ss, first: ss.Index + 1,
 		}
 		return
 	}
@@ -164,7 +169,7 @@ func (x *raftTrace) install(u *pb.Update, m *raftModel) {
 	index := m.state.Commit + 1 + uint64(x.r.IntN(8))
 	m.state.Term++
 	u.Snapshot = x.streamed(raftio.GetNodeInfo(u.ShardID, u.ReplicaID), index, m.state.Term)
-	m.snapshot, m.first, m.entries, m.state.Commit = u.Snapshot, index+1, nil, index
+	m.snapshot, m.durable, m.dummies, m.first, m.entries, m.state.Commit = u.Snapshot, u.Snapshot, nil, index+1, nil, index
 	u.State = m.state
 	if x.r.IntN(2) == 0 {
 		x.appendAt(u, m, index+1)
@@ -179,8 +184,41 @@ func (x *raftTrace) dummy(info raftio.NodeInfo, m *raftModel) {
 	m.snapshot = x.streamed(info, at, m.entries[at-m.first].Term)
 	m.snapshot.Dummy = true
 	u := pb.Update{ShardID: info.ShardID, ReplicaID: info.ReplicaID, Snapshot: m.snapshot}
+	m.dummies = append(m.dummies, m.snapshot)
 	x.must(x.db.SaveSnapshots([]pb.Update{u}))
+}
+
+// raise has the floor follow one of the records in memory, as SaveFloor does.
+func (x *raftTrace) raise(info raftio.NodeInfo, m *raftModel) {
+	if len(m.dummies) == 0 {
+		return
+	}
+	n := x.r.IntN(len(m.dummies))
+	d := m.dummies[n]
+	upto := d.Index
+	if n+1 == len(m.dummies) || m.dummies[n+1].Index > upto+1 {
+		upto += uint64(x.r.IntN(2)) // between two
+	}
+	kept, err := x.db.keep(info.ShardID, info.ReplicaID, upto)
+	x.must(err)
+	if kept != d.Index {
+		x.t.Fatalf("step %d: record %d was kept, want %d", x.step, kept, d.Index)
+	}
+	d.Filepath, d.FileSize, d.Checksum = "", 0, nil
+	m.durable, m.dummies = d, m.dummies[n+1:]
+	if len(m.dummies) == 0 {
+		m.snapshot = d
+	}
 	m.saved.Commit = m.state.Commit // the newest commit goes with every extent
+	if x.r.IntN(3) > 0 {
+		x.must(x.db.RemoveEntriesTo(info.ShardID, info.ReplicaID, kept))
+		floor, err := x.db.saveFloor(info.ShardID, info.ReplicaID)
+		x.must(err)
+		if uint64(floor) < kept {
+			x.t.Fatalf("step %d: floor %d, want %d", x.step, floor, kept)
+		}
+		m.floor = uint64(floor)
+	}
 }
 
 func (x *raftTrace) compare(info raftio.NodeInfo, m *raftModel) {
@@ -272,12 +310,15 @@ func (x *raftTrace) restart() {
 			m.state.Commit = got // commit-only saves need not survive a crash
 		}
 		m.saved = m.state
+		m.snapshot, m.dummies = m.durable, nil
 		x.compare(info, m)
-		if m.boot != nil && m.snapshot.Index > m.floor {
-			m.floor = m.snapshot.Index
-			x.must(x.db.log.Append(&logstore.Save{
-				Group: format.RaftGroup(info.ShardID), Replica: format.Replica(info.ReplicaID), Floor: format.Index(m.floor),
-			}))
+		if m.boot != nil {
+			floor, err := x.db.saveFloor(info.ShardID, info.ReplicaID)
+			x.must(err)
+			if want := max(m.floor, m.durable.Index); uint64(floor) != want {
+				x.t.Fatalf("step %d: floor %d, want %d", x.step, floor, want)
+			}
+			m.floor = uint64(floor)
 		}
 	}
 	_ = reclaimOldest(x.db.log)

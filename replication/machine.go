@@ -88,9 +88,9 @@ func (m *stateMachine) Sync() error { return nil }
 // PrepareSnapshot implements IOnDiskStateMachine.
 func (m *stateMachine) PrepareSnapshot() (any, error) { return nil, nil }
 
-// errNoImage: a replica that lacks the start of the log can not be served yet. The log is not given away in a cluster, so
-// that nobody comes to need it.
-var errNoImage = errors.New("replication: catching up by checkpoint is not built yet")
+// errNoImage: a replica that lacks the start of the log is not served by the library. It takes the error for a stream that was
+// broken off, and tries again; with any other it would end the process of who leads.
+var errNoImage = fmt.Errorf("replication: catching up by checkpoint is not built yet: %w", sm.ErrSnapshotAborted)
 
 // SaveSnapshot implements IOnDiskStateMachine.
 func (m *stateMachine) SaveSnapshot(any, io.Writer, <-chan struct{}) error { return errNoImage }

@@ -67,6 +67,10 @@ func (s *Sequencer) changeMembers(ctx context.Context, what ask, node format.Rep
 		if _, err := sideAddress(addr); err != nil {
 			return err
 		}
+		if floor := s.highestFloor(); floor > 0 {
+			return fmt.Errorf("replication: the log begins behind entry %d, since its start was given away: a node that is added would "+
+				"need it, and catching up by checkpoint is not built yet", floor)
+		}
 		return s.host.SyncRequestAddNonVoting(ctx, uint64(group), uint64(node), addr, m.ConfigChangeID)
 	case what == askPromote && !follows:
 		return fmt.Errorf("replication: node %d is not one that follows", node)

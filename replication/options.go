@@ -32,6 +32,9 @@ type Options struct {
 	// Tick is the unit of raft's timers: heartbeats come every 2, elections after 10 to 20. Default 50 ms: half a second without
 	// a heartbeat is more than a flush or a collection takes on a busy machine, and a failover stays well under two.
 	Tick time.Duration
+	// Hold is how long log that the node itself needs no more is kept for a member that has not applied it: one that was away for
+	// longer can not come back. 0 keeps it as long as that node is a member.
+	Hold time.Duration
 	// TLS secures all connections between nodes, both sides showing their certificates; nil speaks in the clear.
 	TLS *TLS
 	// Clock paces retries; default the machine's. Log receives events; nil discards them.
@@ -90,6 +93,7 @@ func (o Options) Validate() error {
 	bad(o.Peers[o.Node] == "", "node %d is not among the peers", o.Node)
 	bad(len(o.Peers) > MaxNodes, "%d peers, at most %d", len(o.Peers), MaxNodes)
 	bad(o.Tick < 0 || o.Tick > 0 && o.Tick < time.Millisecond, "a tick of %v, at least 1ms", o.Tick)
+	bad(o.Hold < 0, "Hold %v is below 0", o.Hold)
 	seen := map[string]format.Replica{}
 	for _, node := range slices.Sorted(maps.Keys(o.Peers)) {
 		addr := o.Peers[node]

@@ -85,6 +85,11 @@ type Sequencer struct {
 		heard    map[format.Replica]uint64 // how far others have said to have applied
 		host     *dragonboat.NodeHost      // once it takes part
 		held     bool                      // nothing is proposed: the leadership is about to move
+		floor    format.Index              // the highest that others have told of
+		behind   map[format.Replica]bool   // was told of: it lacks what this node gave away
+		wants    []want                    // floors that were wanted, the oldest first
+		overdue  format.Index              // wanted for so long that it is held back for nobody
+		dummyFor format.Index              // the floor wanted when the library last took a snapshot
 	}
 }
 
@@ -99,7 +104,7 @@ func NewSequencer(log *logstore.Store, fatal func(error), o Options) (*Sequencer
 	}
 	s := &Sequencer{o: o, log: log, fatal: fatal, elected: make(chan raftio.LeaderInfo, 1), ended: make(chan struct{}), joining: o.Joining, fresh: true}
 	s.mu.room.L = &s.mu.Mutex
-	s.mu.heard = map[format.Replica]uint64{}
+	s.mu.heard, s.mu.behind = map[format.Replica]uint64{}, map[format.Replica]bool{}
 	s.members = map[uint64]dragonboat.Target{}
 	if !o.Joining {
 		for node, addr := range o.Peers {
@@ -142,6 +147,9 @@ var errReplayed = errors.New("replayed")
 // Start implements engine.Sequencer: it replays what is known to be committed. There is no epoch yet.
 func (s *Sequencer) Start(a engine.Applier, applied format.Index) (format.Term, error) {
 	s.applier = a
+	if err := s.startsAbove(applied); err != nil {
+		return 0, err
+	}
 	committed := s.committed(applied)
 	err := s.log.Replay(group, applied+1, func(v logstore.View) error {
 		if v.Index > committed {
@@ -272,7 +280,7 @@ func (s *Sequencer) shardConfig() config.Config {
 		// disturb with a higher term.
 		CheckQuorum: true, PreVote: true, OrderedConfigChange: true,
 		// The state is made of the log and of the node's own checkpoints: the library takes no snapshots by itself, and its
-		// log is given away only by the node.
+		// log is given away only by the node (floor.go).
 		// Who joined follows until it is promoted, which it reads in its log at every start.
 		IsNonVoting:     s.joining,
 		SnapshotEntries: 0, DisableAutoCompactions: true, CompactionOverhead: 1 << 40,

@@ -34,7 +34,7 @@ func openEngine(c *config.Config, cfg engine.Config) (*engine.Node, error) {
 // clusterOptions makes the settings of a cluster what replication takes.
 func clusterOptions(c *config.Config) (o replication.Options, err error) {
 	v := &c.Cluster
-	o = replication.Options{Node: format.Replica(v.Node), Listen: v.Addr, Joining: v.Join, Tick: v.Tick}
+	o = replication.Options{Node: format.Replica(v.Node), Listen: v.Addr, Joining: v.Join, Tick: v.Tick, Hold: v.Hold}
 	if o.Peers, err = replication.ParsePeers(v.Peers); err != nil {
 		return o, fmt.Errorf("peers: %w", err)
 	}

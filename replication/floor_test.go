@@ -1,0 +1,272 @@
+package replication
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	pb "github.com/lni/dragonboat/v4/raftpb"
+
+	"queen/engine/clock"
+	"queen/engine/format"
+	"queen/engine/logstore"
+	"queen/engine/vfs"
+)
+
+// floorLog is a log as the library fills it, with a dummy snapshot now and then.
+type floorLog struct {
+	db   *LogDB
+	last uint64
+}
+
+var voters = map[uint64]string{5: "h:1", 6: "h:2"}
+
+func openFloorLog(o logstore.Options) (*floorLog, error) {
+	log, err := logstore.Open(o)
+	if err != nil {
+		return nil, err
+	}
+	l := &floorLog{db: NewLogDB(log, 0)}
+	if st, ok := l.db.replica(1, 5); ok && st.Last > 0 {
+		l.last = uint64(st.Last)
+		return l, l.begin()
+	}
+	return l, l.db.SaveBootstrapInfo(1, 5, pb.Bootstrap{Type: pb.OnDiskStateMachine, Addresses: voters})
+}
+
+// begin is what the library does at its start.
+func (l *floorLog) begin() error {
+	ss, err := l.db.GetSnapshot(1, 5)
+	if err == nil {
+		_, err = l.db.ReadRaftState(1, 5, ss.Index)
+	}
+	return err
+}
+
+func (l *floorLog) append(n int) error {
+	for range n {
+		l.last++
+		e := pb.Entry{Index: l.last, Term: 1, Type: pb.EncodedEntry, Key: 1, ClientID: 1, Cmd: encoded(10, 2000, l.last)}
+		u := pb.Update{ShardID: 1, ReplicaID: 5, State: pb.State{Term: 1, Vote: 5, Commit: l.last}, EntriesToSave: []pb.Entry{e}}
+		if err := l.db.SaveRaftState([]pb.Update{u}, 1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *floorLog) dummy(index, onDisk uint64) error {
+	ss := pb.Snapshot{ShardID: 1, Index: index, Term: 1, OnDiskIndex: onDisk, Dummy: true, Type: pb.OnDiskStateMachine,
+		Filepath: "/x", FileSize: 9, Membership: pb.Membership{ConfigChangeId: 1, Addresses: voters}}
+	return l.db.SaveSnapshots([]pb.Update{{ShardID: 1, ReplicaID: 5, Snapshot: ss}})
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestFloorWaitsForTheLibrary: the floor follows a record only when the library has said that it asks for nothing below, or has
+// begun there; of records in memory only such are made durable that lie low enough with all they say.
+func TestFloorWaitsForTheLibrary(t *testing.T) {
+	o := testOptions(vfs.NewMem())
+	l, err := openFloorLog(o)
+	must(t, err)
+	must(t, l.append(30))
+	must(t, l.dummy(10, 10))
+	must(t, l.dummy(15, 22)) // taken while a start was catching up
+	must(t, l.dummy(20, 20))
+	expect := func(what string, wantRecord, wantFloor uint64) {
+		t.Helper()
+		floor, err := l.db.saveFloor(1, 5)
+		must(t, err)
+		st, _ := l.db.replica(1, 5)
+		record := uint64(0)
+		if st.Snapshot != nil {
+			record = uint64(st.Snapshot.Index)
+			if len(st.Snapshot.Extra) != 0 || !st.Snapshot.Dummy {
+				t.Errorf("%s: the record names a file", what)
+			}
+		}
+		if uint64(floor) != wantFloor || floor != st.Floor || record != wantRecord {
+			t.Errorf("%s: record %d, floor %d; want %d, %d", what, record, floor, wantRecord, wantFloor)
+		}
+	}
+	keep := func(upto, want uint64) {
+		t.Helper()
+		if got, err := l.db.keep(1, 5, upto); got != want || err != nil {
+			t.Errorf("keep up to %d: %d, want %d: %v", upto, got, want, err)
+		}
+	}
+	keep(9, 0)
+	keep(19, 10)
+	expect("nobody let go", 10, 0)
+	must(t, l.db.RemoveEntriesTo(1, 5, 9))
+	expect("not of the record", 10, 0)
+	must(t, l.db.RemoveEntriesTo(1, 5, 10))
+	expect("let go", 10, 10)
+	if ss, _ := l.db.GetSnapshot(1, 5); ss.Index != 20 {
+		t.Errorf("the newest record is %d", ss.Index)
+	}
+	keep(25, 20)
+	expect("the next", 20, 10)
+	must(t, l.db.log.Close())
+	if l, err = openFloorLog(o); err != nil {
+		t.Fatal(err)
+	}
+	defer l.db.log.Close()
+	expect("a start from the record", 20, 20)
+	if got, _, err := l.db.IterateEntries(nil, 0, 1, 5, 20, 21, 1<<20); len(got) != 0 || err != nil {
+		t.Errorf("%d entries at the floor: %v", len(got), err)
+	}
+	if got, _, err := l.db.IterateEntries(nil, 0, 1, 5, 21, 31, 1<<20); len(got) != 10 || err != nil {
+		t.Errorf("%d entries above the floor: %v", len(got), err)
+	}
+	for i := range uint64(3 * maxDummies) {
+		must(t, l.append(1))
+		must(t, l.dummy(l.last, l.last))
+		if n := len(l.db.heldOf(1, 5).dummies); n > maxDummies {
+			t.Fatalf("%d records in memory after %d", n, i)
+		}
+	}
+	if ss, _ := l.db.GetSnapshot(1, 5); ss.Index != l.last {
+		t.Errorf("the newest record is %d, want %d", ss.Index, l.last)
+	}
+}
+
+// floorLife goes through the steps of SaveFloor and gives segments away while the power lasts, for some operations after the
+// start; it returns the floor and the end of the log that were acknowledged, and how many operations it made.
+func floorLife(fs *vfs.Mem, off int64) (floor format.Index, last uint64, ops int64, err error) {
+	low := make(chan struct{}, 1)
+	o := testOptions(fs)
+	o.Events = &logstore.Events{PoolLow: func(bool, error) {
+		select {
+		case low <- struct{}{}:
+		default:
+		}
+	}}
+	l, err := openFloorLog(o)
+	if err != nil {
+		return 0, 0, 0, err
+	}
+	before := fs.Ops()
+	fs.PowerOffAt(off)
+	ended := make(chan struct{})
+	go func() {
+		select {
+		case <-low: // nobody waits for segments that do not come
+			l.db.log.Kill()
+		case <-ended:
+		}
+	}()
+	floor, last, err = l.live()
+	close(ended)
+	if err != nil {
+		l.db.log.Kill()
+		return floor, last, 0, err
+	}
+	return floor, last, fs.Ops() - before, l.db.log.Close()
+}
+
+func (l *floorLog) live() (floor format.Index, last uint64, err error) {
+	for range 12 {
+		if err = l.append(8); err != nil {
+			return floor, l.last - 1, err
+		}
+		last = l.last
+		if err = l.dummy(l.last, l.last); err != nil {
+			return floor, last, err
+		}
+		kept, err := l.db.keep(1, 5, l.last-12)
+		if err != nil {
+			return floor, last, err
+		}
+		if err = l.db.RemoveEntriesTo(1, 5, kept); err != nil {
+			return floor, last, err
+		}
+		f, err := l.db.saveFloor(1, 5)
+		if err != nil {
+			return floor, last, err
+		}
+		floor = f
+		if err := reclaimOldest(l.db.log); err != nil && !strings.Contains(err.Error(), "invalid") {
+			return floor, last, err
+		}
+	}
+	return floor, last, nil
+}
+
+// TestFloorCrash: the power fails at any operation on the disk while the floor rises and segments are given away. What is left
+// opens, holds everything that was acknowledged, and has all entries that a start asks for.
+func TestFloorCrash(t *testing.T) {
+	whole := vfs.NewMem()
+	floor, last, ops, err := floorLife(whole, 0)
+	must(t, err)
+	if floor < 30 {
+		t.Fatalf("floor %d of %d entries", floor, last)
+	}
+	step := int64(1)
+	if testing.Short() {
+		step = 7
+	}
+	for at := int64(1); at <= ops; at += step {
+		for _, policy := range []vfs.CrashPolicy{vfs.DropUnsynced(), vfs.KeepAll(), vfs.RandomSubset(uint64(at))} {
+			fs := vfs.NewMem()
+			floor, last, _, err := floorLife(fs, at)
+			if err == nil && !fs.PoweredOff() {
+				continue // the last operations are the pool's
+			}
+			o := testOptions(fs.Crash(policy))
+			l, err := openFloorLog(o)
+			if err != nil {
+				t.Fatalf("operation %d: %v", at, err)
+			}
+			ss, err := l.db.GetSnapshot(1, 5)
+			st, _ := l.db.replica(1, 5)
+			if err != nil || uint64(st.Floor) > ss.Index || st.Floor < floor || l.last < last {
+				t.Fatalf("operation %d: record %d, floor %d of %d, last %d of %d: %v", at, ss.Index, st.Floor, floor, l.last, last, err)
+			}
+			got, _, err := l.db.IterateEntries(nil, 0, 1, 5, ss.Index+1, l.last+1, 1<<30)
+			if err != nil || uint64(len(got)) != l.last-ss.Index {
+				t.Fatalf("operation %d: %d entries of (%d, %d]: %v", at, len(got), ss.Index, l.last, err)
+			}
+			must(t, l.db.log.Close())
+		}
+	}
+}
+
+// TestHoldBack: the floor rises as far as every member has applied, and for who is away it waits as long as is set.
+func TestHoldBack(t *testing.T) {
+	fake := clock.NewFake(0)
+	s := &Sequencer{o: Options{Node: 1, Hold: 10 * time.Second, Clock: fake}}
+	s.mu.heard = map[format.Replica]uint64{}
+	expect := func(want, i format.Index) {
+		t.Helper()
+		if got := s.holdBack(i); got != want {
+			t.Errorf("the floor may rise to %d of %d, want %d", got, i, want)
+		}
+	}
+	expect(0, 50) // nothing is known of anybody
+	s.mu.members = Members{Voters: map[format.Replica]string{1: "", 2: ""}, Followers: map[format.Replica]string{4: ""}}
+	expect(0, 50)
+	s.mu.heard[2], s.mu.heard[4], s.mu.heard[9] = 70, 30, 1
+	expect(30, 50)
+	s.mu.heard[4] = 100
+	expect(50, 50)
+	expect(70, 80)
+	fake.Advance(6 * time.Second)
+	expect(70, 90)
+	fake.Advance(5 * time.Second) // 80 has been wanted for 11 seconds, 90 for 5
+	expect(80, 95)
+	fake.Advance(5 * time.Second)
+	expect(90, 95)
+	s.o.Hold = 0
+	s.mu.overdue = 0
+	fake.Advance(time.Hour)
+	expect(70, 99)
+	if len(s.mu.wants) > 1 {
+		t.Errorf("%d wants are kept for nothing", len(s.mu.wants))
+	}
+}
