@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"reflect"
 	"strings"
 
@@ -32,7 +33,7 @@ func Fields[R any](columns []Column[R]) (fields []Field) {
 		if c.Wide {
 			column += " (wide)"
 		}
-		f := member(fields, c.Head)
+		f := member(fields, cmp.Or(c.Field, c.Head))
 		if f == nil {
 			kind := "value"
 			if len(fields) > 0 && reflect.TypeFor[R]().Kind() == reflect.Struct {

@@ -29,6 +29,8 @@ const (
 type Column[R any] struct {
 	Head string
 	Cell func(R) string
+	// Field is the member of the JSON form that it shows, for -o help; "" where Head tells.
+	Field string
 	// Wide leaves the column out of -o table.
 	Wide bool
 	// Key makes it what -o name prints; without any it is the first column.
@@ -94,6 +96,9 @@ func (p *printing) shift(row any) {
 		t.ShiftTimes(p.zone)
 	}
 }
+
+// Silence keeps the Printer from printing anything, for a command that prints in a way of its own.
+func (p *Printer[R]) Silence() { p.whole = true }
 
 // Rows is how many rows were added.
 func (p *Printer[R]) Rows() int { return p.n }

@@ -30,7 +30,7 @@ func RowColumns(names ...string) (columns []Column[Row]) {
 func RowOf(v any) Row {
 	b, err := json.Marshal(v)
 	var r Row
-	if err != nil || json.Unmarshal(b, &r) != nil {
+	if err != nil || json.Unmarshal(b, &r) != nil || r == nil {
 		return Row{}
 	}
 	return r

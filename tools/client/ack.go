@@ -1,9 +1,8 @@
 package client
 
 import (
-	"bufio"
+	"cmp"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"slices"
 	"strconv"
@@ -38,11 +37,12 @@ type acked struct {
 	LeaseReleased bool   `json:"leaseReleased"`
 	DLQ           bool   `json:"dlq"`
 	Noop          bool   `json:"noop"`
+	DryRun        bool   `json:"dryRun,omitempty"`
 }
 
 var ackedColumns = []cli.Column[acked]{
 	{Head: "partition id", Cell: func(r acked) string { return r.PartitionID }},
-	{Head: "transaction id", Cell: func(r acked) string { return r.TransactionID }},
+	{Head: "transaction id", Key: true, Cell: func(r acked) string { return r.TransactionID }},
 	{Head: "success", Cell: func(r acked) string { return strconv.FormatBool(r.Success) }},
 	{Head: "lease released", Cell: func(r acked) string { return strconv.FormatBool(r.LeaseReleased) }},
 	{Head: "dlq", Cell: func(r acked) string { return strconv.FormatBool(r.DLQ) }},
@@ -55,13 +55,18 @@ type acker struct {
 	item   ackItem
 	offset int64
 	group  string
+	dryRun bool
 
 	out         *cli.Printer[acked]
 	all, failed int
+	// items are those of the input that were not sent yet, all of the group of.
+	items []ackItem
+	of    string
 }
 
 func ackCommand(s cli.Streams) *cobra.Command {
 	a := acker{}
+	var w cli.Write
 	cmd := &cobra.Command{Use: "ack", Short: "Settle messages", Args: cobra.NoArgs,
 		Long: `Settle the message that the flags name, or those on standard input as pop prints them:
 
@@ -70,15 +75,17 @@ func ackCommand(s cli.Streams) *cobra.Command {
 
 Settling a message as completed settles all before it in its partition. Exits 6 when any was refused.`}
 	f := cmd.Flags()
-	f.StringVarP(&a.group, "group", "g", "", "the consumer group; default: as in the input, else queue mode")
+	groupFlag(s, cmd, &a.group, "the consumer group; default: as in the input, else queue mode")
 	f.StringVar(&a.item.PartitionID, "partition-id", "", "partitionId of the message")
 	f.StringVar(&a.item.TransactionID, "transaction-id", "", "transactionId of the message")
 	f.Int64Var(&a.offset, "offset", -1, "offset of the message, instead of its transactionId")
 	f.StringVar(&a.item.LeaseID, "lease", "", "leaseId: refuses the ack when the lease is over")
 	f.StringVar(&a.item.Status, "status", "completed", strings.Join(ackStatuses, ", "))
 	f.StringVar(&a.item.Error, "error", "", "reason, kept with a dead letter")
-	return command(s, cmd, "ndjson", func(s *session, _ []string) error {
-		a.session, a.out = s, printer(s, ackedColumns)
+	w.DryRunFlag(cmd)
+	_ = cmd.RegisterFlagCompletionFunc("status", cobra.FixedCompletions(ackStatuses, cobra.ShellCompDirectiveNoFileComp))
+	return command(s, cmd, "ndjson", ackedColumns, func(s *session, out *cli.Printer[acked], _ []string) error {
+		a.session, a.out, a.dryRun = s, out, w.DryRun
 		return a.run()
 	})
 }
@@ -97,16 +104,14 @@ func (a *acker) run() error {
 			offset := uint64(a.offset)
 			a.item.Offset = &offset
 		}
-		err = a.send(a.group, []ackItem{a.item})
+		a.of, a.items = a.group, []ackItem{a.item}
 	default:
-		err = a.readAll()
+		err = a.objects(a.take)
 	}
-	if closed := a.out.Close(); err == nil {
-		err = closed
+	if err = a.alsoSend(err, a.send); err != nil {
+		return err
 	}
 	switch {
-	case err != nil:
-		return err
 	case a.all == 0:
 		return cli.Exit(cli.Nothing)
 	case a.failed > 0:
@@ -115,56 +120,48 @@ func (a *acker) run() error {
 	return nil
 }
 
-// readAll settles what is on standard input. One call is of one group.
-func (a *acker) readAll() error {
-	in := bufio.NewReaderSize(a.input(), 1<<20)
-	var items []ackItem
-	group := a.group
-	for {
-		line, end, err := readLine(in)
-		if err != nil {
-			return a.badInput(err)
-		}
-		var m Message
-		if len(line) > 0 {
-			if err := json.Unmarshal(line, &m); err != nil || m.PartitionID == "" || m.TransactionID == "" {
-				bad := cli.Errorf(cli.Usage, "message %d: want a line as pop prints it, with partitionId and transactionId",
-					a.all+len(items)+1)
-				return errors.Join(bad, a.send(group, items))
-			}
-			if a.group != "" {
-				m.ConsumerGroup = a.group
-			}
-		}
-		if end || len(items) == ackMax || len(items) > 0 && m.ConsumerGroup != group {
-			if err := a.send(group, items); err != nil {
-				return err
-			}
-			items = nil
-		}
-		if len(line) > 0 {
-			group = m.ConsumerGroup
-			items = append(items, ackItem{TransactionID: m.TransactionID, PartitionID: m.PartitionID,
-				Status: a.item.Status, LeaseID: m.LeaseID, Error: a.item.Error})
-		}
-		if end {
-			return a.send(group, items)
+// take reads a message of the input. One call is of one group.
+func (a *acker) take(value json.RawMessage, _ bool) error {
+	var m Message
+	if value == nil || json.Unmarshal(value, &m) != nil || m.PartitionID == "" || m.TransactionID == "" {
+		return cli.Errorf(cli.Usage, "message %d: want a line as pop prints it, with partitionId and transactionId",
+			a.all+len(a.items)+1)
+	}
+	group := cmp.Or(a.group, m.ConsumerGroup)
+	if len(a.items) == ackMax || len(a.items) > 0 && group != a.of {
+		if err := a.send(); err != nil {
+			return err
 		}
 	}
+	a.of = group
+	a.items = append(a.items, ackItem{TransactionID: m.TransactionID, PartitionID: m.PartitionID,
+		Status: a.item.Status, LeaseID: m.LeaseID, Error: a.item.Error})
+	return nil
 }
 
-func (a *acker) send(group string, items []ackItem) error {
+// send settles what was taken.
+func (a *acker) send() error {
+	items := a.items
+	a.items = nil
 	if len(items) == 0 {
 		return nil
 	}
 	a.all += len(items)
+	if a.dryRun {
+		for _, i := range items {
+			if err := a.out.Add(acked{PartitionID: i.PartitionID, TransactionID: i.TransactionID, DryRun: true}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 	body := map[string]any{"acknowledgments": items}
-	if group != "" {
-		body["consumerGroup"] = group
+	if a.of != "" {
+		body["consumerGroup"] = a.of
 	}
 	var answer []acked
-	_, err := a.api.call(a.ctx, request{method: http.MethodPost, path: "/api/v1/ack/batch", write: true, body: body}, &answer)
-	if err != nil {
+	r := request{Method: http.MethodPost, Path: "/api/v1/ack/batch", Write: true, Body: body}
+	if _, err := a.call(r, &answer); err != nil {
 		return err
 	}
 	if len(answer) != len(items) {

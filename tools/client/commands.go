@@ -1,90 +1,117 @@
 package client
 
 import (
-	"context"
-	"io"
+	"encoding/json"
 	"net/http"
-	"net/url"
-	"os/signal"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"queen/tools/cli"
+	"queen/tools/remote"
 )
-
-// defaultURL is where a node listens unless it is told otherwise.
-const defaultURL = "http://127.0.0.1:6632"
 
 // Commands are the client commands.
 func Commands(s cli.Streams) []*cobra.Command {
-	return []*cobra.Command{pushCommand(s), popCommand(s), ackCommand(s), fetchCommand(s), tailCommand(s), txCommand(s),
-		queueCommand(s), groupCommand(s), dlqCommand(s), kvCommand(s), timerCommand(s), lockCommand(s), traceCommand(s),
-		ephemeralCommand(s)}
+	return []*cobra.Command{pushCommand(s), popCommand(s), ackCommand(s), fetchCommand(s), peekCommand(s), tailCommand(s),
+		txCommand(s), replayCommand(s), queueCommand(s), partitionCommand(s), groupCommand(s), dlqCommand(s), messageGroup(s),
+		kvCommand(s), timerCommand(s), lockCommand(s), leaseCommand(s), traceCommand(s), ephemeralCommand(s), openapiCommand(s)}
 }
 
 // session is what a client command has once its flags are parsed.
-type session struct {
-	cli.Streams
-	*api
-	ctx    context.Context
-	format string
+type session struct{ *remote.Conn }
+
+// request is one call.
+type request = remote.Request
+
+// row is an object of an answer.
+type row = cli.Row
+
+// command wires a client command.
+func command[R any](s cli.Streams, cmd *cobra.Command, usual string, columns []cli.Column[R],
+	run func(*session, *cli.Printer[R], []string) error) *cobra.Command {
+	return remote.Command(s, cmd, usual, columns, func(c *remote.Conn, out *cli.Printer[R], args []string) error {
+		return run(&session{c}, out, args)
+	})
 }
 
-// input is standard input, which an interrupt ends. It is read from the first call on, not before: a command that needs
-// none must leave it to whoever comes next.
-func (s *session) input() io.Reader {
-	r, w := io.Pipe()
-	go func() {
-		_, err := io.Copy(w, s.In)
-		w.CloseWithError(err) // nil is the end of the input
-	}()
-	context.AfterFunc(s.ctx, func() { _ = r.CloseWithError(s.ctx.Err()) })
-	return r
+// rowCommand wires a client command whose rows are objects of answers; columns are as of cli.RowColumns.
+func rowCommand(s cli.Streams, cmd *cobra.Command, usual string, columns []string,
+	run func(*session, *cli.Printer[row], []string) error) *cobra.Command {
+	return command(s, cmd, usual, cli.RowColumns(columns...), run)
 }
 
-// badInput is the error of an input that can not be read.
-func (s *session) badInput(err error) error {
-	if s.ctx.Err() != nil {
-		return cli.Exit(cli.Interrupted)
+// get is a read.
+func get(path string) request { return request{Method: http.MethodGet, Path: path} }
+
+// call makes one call, which the command's end interrupts.
+func (s *session) call(r request, out any) (found bool, err error) { return s.Call(s.Ctx, r, out) }
+
+// operate sends one operation to a route that takes many, and gives its result, which has the verdict.
+func (s *session) operate(path string, write bool, key, verdict string, op map[string]any) (row, error) {
+	r := request{Method: http.MethodPost, Path: path, Write: write, Key: key, Body: map[string]any{"operations": []any{op}}}
+	results, _, err := s.AskList(r, "results")
+	if err != nil {
+		return nil, err
 	}
-	return cli.Errorf(cli.Usage, "standard input: %w", err)
-}
-
-// options are the flags of every client command.
-type options struct {
-	url, output string
-	// usual is the format on a pipe.
-	usual string
-}
-
-// command wires a client command: flags, output format, and an end by SIGINT.
-func command(s cli.Streams, cmd *cobra.Command, usual string, run func(*session, []string) error) *cobra.Command {
-	o := options{usual: usual}
-	node := s.Getenv("QUEEN_URL")
-	if node == "" {
-		node = defaultURL
+	if len(results) != 1 {
+		return nil, cli.Errorf(cli.Server, "%d results for 1 operation", len(results))
 	}
-	cmd.Flags().StringVar(&o.url, "url", node, "the node's address; also QUEEN_URL")
-	cmd.Flags().StringVarP(&o.output, "output", "o", "", "table, json, ndjson or yaml; default: a table on a terminal, "+
-		usual+" elsewhere")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		format, err := cli.CheckFormat(o.output, o.usual, s.Out)
-		if err != nil {
-			return err
+	delete(results[0], "index")
+	return results[0], s.Expect(results[0], verdict)
+}
+
+// oneOr prints the answer of a command and exits with otherwise when the member verdict is not true.
+func oneOr(out *cli.Printer[row], answer row, verdict string, otherwise int) error {
+	if err := out.One(answer); err != nil || answer.Is(verdict) {
+		return err
+	}
+	return cli.Exit(otherwise)
+}
+
+// listed prints a list; none is nothing to do where a command looks for something.
+func listed(out *cli.Printer[row], list []row, empty int) error {
+	if err := out.AddAll(list); err != nil || len(list) > 0 {
+		return err
+	}
+	return cli.Exit(empty)
+}
+
+// optional is the argument at an index, if it is there.
+func optional(args []string, at int) *string {
+	if len(args) <= at {
+		return nil
+	}
+	return &args[at]
+}
+
+// required marks flags that a command can not do without.
+func required(cmd *cobra.Command, names ...string) {
+	for _, name := range names {
+		if err := cmd.MarkFlagRequired(name); err != nil {
+			panic(err) // the flag does not exist: a mistake of this package, and every run of the command shows it
 		}
-		if u, err := url.Parse(o.url); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-			return cli.Errorf(cli.Usage, "--url %s: want http://HOST:PORT", o.url)
-		}
-		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-		defer stop()
-		return run(&session{Streams: s, ctx: ctx, format: format,
-			api: &api{url: o.url, token: s.Getenv("QUEEN_TOKEN"), http: &http.Client{}}}, args)
 	}
-	return cmd
 }
 
-// printer prints rows in the session's format.
-func printer[R any](s *session, columns []cli.Column[R]) *cli.Printer[R] {
-	return cli.NewPrinter(s.Out, s.format, columns)
+// planned prints what --dry-run keeps from being done.
+func planned(out *cli.Printer[row], op any) error { return remote.Planned(out, op) }
+
+// unlessNone prints an answer and exits 4 when the number that it counts is 0.
+func unlessNone(out *cli.Printer[row], answer row, count string) error {
+	if err := out.One(answer); err != nil || answer.Text(count) != "0" {
+		return err
+	}
+	return cli.Exit(cli.Nothing)
+}
+
+// instantHelp are the times that a flag takes.
+const instantHelp = "beginning, end, RFC 3339, seconds since 1970, now, or as 15m ago"
+
+// number is a member that counts something; what is none counts as 0.
+func number(raw json.RawMessage) uint64 {
+	var n uint64
+	if json.Unmarshal(raw, &n) != nil {
+		return 0
+	}
+	return n
 }

@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"queen/tools/cli"
+	"queen/tools/remote"
 )
 
 const (
@@ -22,8 +24,8 @@ const (
 )
 
 func dlqCommand(s cli.Streams) *cobra.Command {
-	cmd := &cobra.Command{Use: "dlq", Short: "List, retry and remove dead letters"}
-	cmd.AddCommand(dlqListCommand(s), dlqRetryCommand(s), dlqPurgeCommand(s), dlqRedriveCommand(s))
+	cmd := &cobra.Command{Use: "dlq", Short: "List, replay and remove dead letters"}
+	cmd.AddCommand(dlqListCommand(s), dlqShowCommand(s), dlqReplayCommand(s), dlqPurgeCommand(s), dlqRedriveCommand(s))
 	return cmd
 }
 
@@ -38,12 +40,12 @@ func pageQuery(limit, offset int) url.Values {
 // letterFilter says which dead letters.
 type letterFilter struct{ queue, group, partition, text, from, to string }
 
-func (l *letterFilter) flags(cmd *cobra.Command) {
+func (l *letterFilter) flags(s cli.Streams, cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVarP(&l.group, "group", "g", "", "only those of this consumer group")
+	groupFlag(s, cmd, &l.group, "only those of this consumer group")
 	f.StringVarP(&l.partition, "partition", "p", "", "only those of this partition")
 	f.StringVar(&l.text, "error", "", "only those whose error contains this")
-	f.StringVar(&l.from, "from", "", "only those that failed at or after: RFC 3339, now, or as 15m ago")
+	f.StringVar(&l.from, "from", "", "only those that failed at or after: RFC 3339, seconds since 1970, now, or as 15m ago")
 	f.StringVar(&l.to, "to", "", "only those that failed before")
 }
 
@@ -55,30 +57,25 @@ func (l *letterFilter) query(limit, offset int) (url.Values, error) {
 			q.Set(name, value)
 		}
 	}
-	for name, value := range map[string]string{"from": l.from, "to": l.to} {
-		if value == "" {
-			continue
-		}
-		at, err := instant(name, value)
-		if err != nil {
-			return nil, err
-		}
-		q.Set(name, at)
-	}
-	return q, nil
+	return q, timesQuery(q, l.from, l.to)
 }
 
 func (s *session) deadLetters(q url.Values) ([]row, error) {
-	list, _, err := s.askList(request{method: http.MethodGet, path: dlqPath + "?" + q.Encode()}, "messages")
+	list, _, err := s.AskList(get(dlqPath+"?"+q.Encode()), "messages")
 	return list, err
 }
 
+// letterColumns are those of a dead letter.
+var letterColumns = []string{"=id", "queue", "partition", "consumerGroup", "failedAt", "errorMessage", "+transactionId", "+retryCount",
+	"+createdAt"}
+
 func dlqListCommand(s cli.Streams) *cobra.Command {
 	var l letterFilter
-	cmd := &cobra.Command{Use: "list [QUEUE]", Short: "List dead letters, the newest failure first", Args: cobra.MaximumNArgs(1)}
-	l.flags(cmd)
+	cmd := &cobra.Command{Use: "list [QUEUE]", Short: "List dead letters, the newest failure first", Args: cobra.MaximumNArgs(1),
+		ValidArgsFunction: arguments(completeQueue(s))}
+	l.flags(s, cmd)
 	limit, offset := pageFlags(cmd)
-	return command(s, cmd, "ndjson", func(s *session, args []string) error {
+	return rowCommand(s, cmd, "ndjson", letterColumns, func(s *session, out *cli.Printer[row], args []string) error {
 		if len(args) == 1 {
 			l.queue = args[0]
 		}
@@ -90,7 +87,30 @@ func dlqListCommand(s cli.Streams) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return s.rows(letters, "id", "queue", "partition", "consumerGroup", "failedAt", "errorMessage")
+		return out.AddAll(letters)
+	})
+}
+
+func dlqShowCommand(s cli.Streams) *cobra.Command {
+	var l letterFilter
+	cmd := &cobra.Command{Use: "show ID", Short: "Show a dead letter; exits 4 when it is gone", Args: cobra.ExactArgs(1),
+		Long: "Show a dead letter. It is looked for from the newest failure on; --queue shortens that."}
+	queueFlag(s, cmd, &l.queue, "its queue")
+	columns := append(slices.Clone(letterColumns), "data")
+	return rowCommand(s, cmd, "json", columns, func(s *session, out *cli.Printer[row], args []string) error {
+		err := s.eachLetter(&l, func(letter row) error {
+			if letter.Text("id") != args[0] {
+				return nil
+			}
+			if err := out.One(letter); err != nil {
+				return err
+			}
+			return errEnough
+		})
+		if err = unlessEnough(err); err == nil && out.Rows() == 0 {
+			err = cli.Exit(cli.Nothing)
+		}
+		return err
 	})
 }
 
@@ -104,7 +124,7 @@ type retried struct {
 }
 
 var retriedColumns = []cli.Column[retried]{
-	{Head: "id", Cell: func(r retried) string { return r.ID }},
+	{Head: "id", Key: true, Cell: func(r retried) string { return r.ID }},
 	{Head: "result", Cell: func(r retried) string { return r.Result }},
 	{Head: "queue", Cell: func(r retried) string { return r.Queue }},
 	{Head: "partition", Cell: func(r retried) string { return r.Partition }},
@@ -136,7 +156,7 @@ func (r *retrier) retry(id string) error {
 	}
 	if r.pause > 0 && r.all > 1 {
 		select {
-		case <-r.ctx.Done():
+		case <-r.Ctx.Done():
 			return cli.Exit(cli.Interrupted)
 		case <-time.After(time.Until(r.lastStart.Add(r.pause))):
 		}
@@ -150,15 +170,15 @@ func (r *retrier) retry(id string) error {
 		body["partition"] = r.partition
 	}
 	var answer retried
-	_, err := r.call(r.ctx, request{method: http.MethodPost, path: dlqPath + "/" + url.PathEscape(id) + "/replay",
-		write: true, body: body}, &answer)
+	_, err := r.call(request{Method: http.MethodPost, Path: dlqPath + "/" + url.PathEscape(id) + "/replay",
+		Write: true, Body: body}, &answer)
 	switch {
-	case status(err) == http.StatusNotFound:
+	case remote.Status(err) == http.StatusNotFound:
 		answer = retried{Result: "gone"}
 	case err != nil:
 		return err
 	case answer.Result == "":
-		return cli.Errorf(cli.Server, "%s answered something else than this API: there is no result", r.url)
+		return r.Stranger("there is no result")
 	}
 	answer.ID = id
 	if answer.Result != "moved" {
@@ -167,10 +187,10 @@ func (r *retrier) retry(id string) error {
 	return r.out.Add(answer)
 }
 
-// end prints what is left and tells the exit code.
+// end tells people how many it were, and the exit code.
 func (r *retrier) end(err error) error {
-	if closed := r.out.Close(); err == nil {
-		err = closed
+	if r.all > 0 && !r.dryRun {
+		r.Say("%d of %d dead letters moved", r.all-r.notMoved-failedNow(err), r.all)
 	}
 	switch {
 	case err != nil:
@@ -183,19 +203,27 @@ func (r *retrier) end(err error) error {
 	return nil
 }
 
-func dlqRetryCommand(s cli.Streams) *cobra.Command {
+// failedNow is 1 for the letter at which a run broke off.
+func failedNow(err error) int {
+	if err != nil {
+		return 1
+	}
+	return 0
+}
+
+func dlqReplayCommand(s cli.Streams) *cobra.Command {
 	var r retrier
-	var w writeOptions
-	cmd := &cobra.Command{Use: "retry [ID...]", Short: "Move dead letters back to the end of their partitions",
+	var w cli.Write
+	cmd := &cobra.Command{Use: "replay [ID...]", Aliases: []string{"retry"}, Short: "Move dead letters back to the end of their partitions",
 		Long: `Move the dead letters of these ids, or those on standard input as dlq list prints them:
 
-  queen dlq list orders --group billing | queen dlq retry
+  queen dlq list orders --group billing | queen dlq replay
 
 Exits 6 when any was gone, or is in its partition already. Repeating a move is safe.`}
 	r.flags(cmd)
-	w.dryRunFlag(cmd)
-	return command(s, cmd, "ndjson", func(s *session, args []string) error {
-		r.session, r.out, r.dryRun = s, printer(s, retriedColumns), w.dryRun
+	w.DryRunFlag(cmd)
+	return command(s, cmd, "ndjson", retriedColumns, func(s *session, out *cli.Printer[retried], args []string) error {
+		r.session, r.out, r.dryRun = s, out, w.DryRun
 		for _, id := range args {
 			if err := r.retry(id); err != nil {
 				return r.end(err)
@@ -204,10 +232,11 @@ Exits 6 when any was gone, or is in its partition already. Repeating a move is s
 		if len(args) > 0 {
 			return r.end(nil)
 		}
-		return r.end(s.lines(func(line []byte) error {
+		return r.end(s.objects(func(value json.RawMessage, _ bool) error {
 			var letter struct{ ID string }
-			if err := json.Unmarshal(line, &letter); err != nil || letter.ID == "" {
-				return cli.Errorf(cli.Usage, "dead letter %d: want a line as dlq list prints it, with id", r.all+1)
+			if value == nil || json.Unmarshal(value, &letter) != nil || letter.ID == "" {
+				r.all++
+				return cli.Errorf(cli.Usage, "dead letter %d: want a line as dlq list prints it, with id", r.all)
 			}
 			return r.retry(letter.ID)
 		}))
@@ -217,31 +246,32 @@ Exits 6 when any was gone, or is in its partition already. Repeating a move is s
 func dlqRedriveCommand(s cli.Streams) *cobra.Command {
 	var r retrier
 	var l letterFilter
-	var w writeOptions
+	var w cli.Write
 	var rate float64
-	cmd := &cobra.Command{Use: "redrive QUEUE", Short: "Move the dead letters of a queue back that match",
-		Args: cobra.ExactArgs(1), Long: `Move all dead letters that match when the command begins, the oldest failure first, at --rate. What fails again
+	cmd := &cobra.Command{Use: "redrive QUEUE", Aliases: []string{"drain"}, Short: "Move the dead letters of a queue back that match",
+		Args: cobra.ExactArgs(1), ValidArgsFunction: arguments(completeQueue(s)),
+		Long: `Move all dead letters that match when the command begins, the oldest failure first, at --rate. What fails again
 meanwhile is left for another time.`}
 	r.flags(cmd)
-	l.flags(cmd)
-	w.dryRunFlag(cmd)
-	w.yesFlag(cmd)
+	l.flags(s, cmd)
+	w.DryRunFlag(cmd)
+	w.YesFlag(cmd)
 	cmd.Flags().Float64Var(&rate, "rate", 0, "at most so many a second; 0: as fast as it goes")
-	return command(s, cmd, "ndjson", func(s *session, args []string) error {
+	return command(s, cmd, "ndjson", retriedColumns, func(s *session, out *cli.Printer[retried], args []string) error {
 		if rate < 0 || rate > 0 && rate < 0.001 {
 			return cli.Errorf(cli.Usage, "--rate is 0, or at least 0.001")
 		}
 		if rate > 0 {
 			r.pause = time.Duration(float64(time.Second) / rate)
 		}
-		r.session, r.out, r.dryRun, l.queue = s, printer(s, retriedColumns), w.dryRun, args[0]
+		r.session, r.out, r.dryRun, l.queue = s, out, w.DryRun, args[0]
 		ids, err := s.matching(&l)
 		if err != nil {
 			return err
 		}
-		if len(ids) > 0 && !w.dryRun {
+		if len(ids) > 0 && !w.DryRun {
 			plan := fmt.Sprintf("This moves %d dead letters of queue %s.", len(ids), l.queue)
-			if err := s.confirm(plan, l.queue, w.yes); err != nil {
+			if err := s.Confirm(plan, l.queue, w); err != nil {
 				return err
 			}
 		}
@@ -256,71 +286,74 @@ meanwhile is left for another time.`}
 
 // matching are the ids of the dead letters that match, the newest failure first.
 func (s *session) matching(l *letterFilter) (ids []string, err error) {
+	return ids, s.eachLetter(l, func(letter row) error {
+		if len(ids) == redriveMax {
+			return cli.Errorf(cli.Usage, "more than %d dead letters match: narrow them with --from and --to", redriveMax)
+		}
+		ids = append(ids, letter.Text("id"))
+		return nil
+	})
+}
+
+// eachLetter calls f for the dead letters that match, the newest failure first, each once.
+func (s *session) eachLetter(l *letterFilter, f func(row) error) error {
 	seen := map[string]bool{} // a letter that is filed between two pages moves the others on
 	for offset := 0; ; offset += dlqPage {
 		q, err := l.query(dlqPage, offset)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		letters, err := s.deadLetters(q)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		for _, letter := range letters {
-			if id := unquoted(letter["id"]); !seen[id] {
+			if id := letter.Text("id"); !seen[id] {
 				seen[id] = true
-				ids = append(ids, id)
+				if err := f(letter); err != nil {
+					return err
+				}
 			}
 		}
 		if len(letters) < dlqPage {
-			return ids, nil
-		}
-		if len(ids) >= redriveMax {
-			return nil, cli.Errorf(cli.Usage, "more than %d dead letters match: narrow them with --from and --to", redriveMax)
+			return nil
 		}
 	}
 }
 
 func dlqPurgeCommand(s cli.Streams) *cobra.Command {
 	var group string
-	var w writeOptions
-	cmd := &cobra.Command{Use: "purge QUEUE", Short: "Remove the dead letters of a queue for good", Args: cobra.ExactArgs(1)}
-	cmd.Flags().StringVarP(&group, "group", "g", "", "only those of this consumer group")
-	w.yesFlag(cmd)
-	w.dryRunFlag(cmd)
-	w.keyFlag(cmd)
-	return command(s, cmd, "json", func(s *session, args []string) error {
+	var w cli.Write
+	cmd := &cobra.Command{Use: "purge QUEUE", Short: "Remove the dead letters of a queue for good", Args: cobra.ExactArgs(1),
+		ValidArgsFunction: arguments(completeQueue(s))}
+	groupFlag(s, cmd, &group, "only those of this consumer group")
+	w.YesFlag(cmd)
+	w.DryRunFlag(cmd)
+	w.KeyFlag(cmd)
+	columns := []string{"=queue", "consumerGroup", "deleted", "matching", "dryRun"}
+	return rowCommand(s, cmd, "json", columns, func(s *session, out *cli.Printer[row], args []string) error {
 		q := url.Values{"queue": {args[0]}}
 		whose := "of every consumer group"
 		if group != "" {
 			q.Set("consumerGroup", group)
 			whose = "of consumer group " + group
 		}
-		if w.dryRun {
+		if w.DryRun {
 			ids, err := s.matching(&letterFilter{queue: args[0], group: group})
 			if err != nil {
 				return err
 			}
-			plan := row{}
-			plan.set("queue", args[0])
-			plan.set("deleted", 0)
-			plan.set("matching", len(ids))
-			plan.set("dryRun", true)
-			return printer(s, rowColumns("queue", "matching", "dryRun")).One(plan)
+			return planned(out, map[string]any{"queue": args[0], "deleted": 0, "matching": len(ids)})
 		}
 		plan := fmt.Sprintf("This removes the dead letters %s from queue %s.", whose, args[0])
-		if err := s.confirm(plan, args[0], w.yes); err != nil {
+		if err := s.Confirm(plan, args[0], w); err != nil {
 			return err
 		}
-		r := request{method: http.MethodDelete, path: dlqPath + "?" + q.Encode(), write: true, key: w.key}
-		answer, err := s.ask(r, "deleted")
+		r := request{Method: http.MethodDelete, Path: dlqPath + "?" + q.Encode(), Write: true, Key: w.Key}
+		answer, err := s.Ask(r, "deleted")
 		if err != nil {
 			return err
 		}
-		err = printer(s, rowColumns("queue", "consumerGroup", "deleted")).One(answer)
-		if err != nil || string(answer["deleted"]) != "0" {
-			return err
-		}
-		return cli.Exit(cli.Nothing)
+		return unlessNone(out, answer, "deleted")
 	})
 }

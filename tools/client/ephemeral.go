@@ -1,9 +1,8 @@
 package client
 
 import (
-	"bufio"
 	"encoding/json"
-	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -23,43 +22,19 @@ func ephemeralCommand(s cli.Streams) *cobra.Command {
 
 const ephemeralPath = "/api/v1/ephemeral/"
 
-// one makes one call and prints its answer as it came.
-func (s *session) one(r request, columns ...string) error {
-	var answer map[string]any
-	if _, err := s.call(s.ctx, r, &answer); err != nil {
-		return err
-	}
-	return printer(s, rawColumns(columns)).One(answer)
-}
-
-// rawColumns are members of an answer, by name.
-func rawColumns(names []string) (columns []cli.Column[map[string]any]) {
-	for _, name := range names {
-		columns = append(columns, cli.Column[map[string]any]{Head: name, Cell: func(r map[string]any) string {
-			if text, ok := r[name].(string); ok {
-				return text
-			}
-			b, err := json.Marshal(r[name])
-			if err != nil {
-				return err.Error()
-			}
-			return string(b)
-		}})
-	}
-	return columns
-}
-
 func ephemeralPush(s cli.Streams) *cobra.Command {
 	var partition string
+	var w cli.Write
 	cmd := &cobra.Command{Use: "push QUEUE [PAYLOAD...]", Short: "Push messages, all or none", Args: cobra.MinimumNArgs(1),
 		Long: "Push the payloads, or one per line of standard input. What is no JSON is pushed as a string."}
 	cmd.Flags().StringVarP(&partition, "partition", "p", "", "the partition; default: Default")
-	return command(s, cmd, "json", func(s *session, args []string) error {
+	w.DryRunFlag(cmd)
+	return rowCommand(s, cmd, "json", []string{"pushed", "queue", "partition", "dryRun"}, func(s *session, out *cli.Printer[row], args []string) error {
 		type message struct {
 			Payload json.RawMessage `json:"payload"`
 		}
 		messages := []message{}
-		add := func(text []byte) error {
+		add := func(text []byte, _ bool) error {
 			how := "utf8"
 			if json.Valid(text) {
 				how = "json"
@@ -72,7 +47,7 @@ func ephemeralPush(s cli.Streams) *cobra.Command {
 			return nil
 		}
 		for _, a := range args[1:] {
-			if err := add([]byte(a)); err != nil {
+			if err := add([]byte(a), false); err != nil {
 				return err
 			}
 		}
@@ -85,27 +60,11 @@ func ephemeralPush(s cli.Streams) *cobra.Command {
 			return cli.Exit(cli.Nothing)
 		}
 		body := map[string]any{"queue": args[0], "partition": partition, "messages": messages}
-		return s.one(request{method: http.MethodPost, path: ephemeralPath + "push", write: true, body: body}, "pushed")
+		if w.DryRun {
+			return planned(out, map[string]any{"queue": args[0], "partition": partition, "pushed": 0, "messages": messages})
+		}
+		return s.Told(out, request{Method: http.MethodPost, Path: ephemeralPath + "push", Write: true, Body: body}, "pushed")
 	})
-}
-
-// lines reads standard input by lines; empty ones are left out.
-func (s *session) lines(each func(line []byte) error) error {
-	in := bufio.NewReaderSize(s.input(), 1<<20)
-	for {
-		line, end, err := readLine(in)
-		if err != nil {
-			return s.badInput(err)
-		}
-		if len(line) > 0 {
-			if err := each(line); err != nil {
-				return err
-			}
-		}
-		if end {
-			return nil
-		}
-	}
 }
 
 // ephemeralMessage is one message as pop prints it and ack reads it.
@@ -117,7 +76,7 @@ type ephemeralMessage struct {
 }
 
 var ephemeralColumns = []cli.Column[ephemeralMessage]{
-	{Head: "id", Cell: func(m ephemeralMessage) string { return m.ID }},
+	{Head: "id", Key: true, Cell: func(m ephemeralMessage) string { return m.ID }},
 	{Head: "partition", Cell: func(m ephemeralMessage) string { return m.Partition }},
 	{Head: "attempts", Cell: func(m ephemeralMessage) string { return strconv.FormatUint(m.Attempts, 10) }},
 	{Head: "payload", Cell: func(m ephemeralMessage) string { return string(m.Payload) }},
@@ -132,11 +91,11 @@ func ephemeralPop(s cli.Streams) *cobra.Command {
 		Long: "Take messages as a consumer group, or as one of those without a group. Exits 4 when there is nothing."}
 	f := cmd.Flags()
 	f.StringVarP(&partition, "partition", "p", "", "only this partition")
-	f.StringVarP(&group, "group", "g", "", "the consumer group; default: queue mode")
+	groupFlag(s, cmd, &group, "the consumer group; default: queue mode")
 	f.IntVarP(&batch, "batch", "n", 10, "messages at most")
 	f.DurationVar(&wait, "wait", 0, "wait so long for a message, at most 5m")
 	f.BoolVar(&autoAck, "auto-ack", false, "settle at delivery: no lease, and a lost answer loses the messages")
-	return command(s, cmd, "ndjson", func(s *session, args []string) error {
+	return command(s, cmd, "ndjson", ephemeralColumns, func(s *session, out *cli.Printer[ephemeralMessage], args []string) error {
 		if wait < 0 || wait > 5*time.Minute || batch < 1 {
 			return cli.Errorf(cli.Usage, "--wait is 0 to 5m, --batch at least 1")
 		}
@@ -149,45 +108,44 @@ func ephemeralPop(s cli.Streams) *cobra.Command {
 			q.Set("group", group)
 		}
 		var answer struct{ Messages []ephemeralMessage }
-		r := request{method: http.MethodGet, path: ephemeralPath + "pop?" + q.Encode(), write: autoAck}
-		if _, err := s.call(s.ctx, r, &answer); err != nil {
+		r := get(ephemeralPath + "pop?" + q.Encode())
+		r.Write = autoAck
+		if _, err := s.call(r, &answer); err != nil {
 			return err
 		}
-		out := printer(s, ephemeralColumns)
-		for _, m := range answer.Messages {
-			if err := out.Add(m); err != nil {
-				return err
-			}
-		}
-		if err := out.Close(); err != nil || len(answer.Messages) > 0 {
+		if err := out.AddAll(answer.Messages); err != nil || len(answer.Messages) > 0 {
 			return err
 		}
 		return cli.Exit(cli.Nothing)
 	})
 }
 
+// ephemeralSettled is what settles one message.
+type ephemeralSettled struct {
+	ID     string `json:"id"`
+	Status string `json:"status"`
+}
+
 func ephemeralAck(s cli.Streams) *cobra.Command {
 	var group, status string
+	var w cli.Write
 	cmd := &cobra.Command{Use: "ack QUEUE [ID...]", Short: "Settle messages", Args: cobra.MinimumNArgs(1),
 		Long: "Settle the ids, or the messages on standard input as pop prints them. Exits 6 when any was stale or unknown."}
-	cmd.Flags().StringVarP(&group, "group", "g", "", "the consumer group; default: queue mode")
+	groupFlag(s, cmd, &group, "the consumer group; default: queue mode")
 	cmd.Flags().StringVar(&status, "status", "completed", "completed, failed or retry")
-	return command(s, cmd, "ndjson", func(s *session, args []string) error {
-		type ack struct {
-			ID     string `json:"id"`
-			Status string `json:"status"`
-		}
-		var acks []ack
+	w.DryRunFlag(cmd)
+	return rowCommand(s, cmd, "ndjson", []string{"=id", "outcome", "dryRun"}, func(s *session, out *cli.Printer[row], args []string) error {
+		var acks []ephemeralSettled
 		for _, id := range args[1:] {
-			acks = append(acks, ack{id, status})
+			acks = append(acks, ephemeralSettled{id, status})
 		}
 		if len(args) == 1 {
-			err := s.lines(func(line []byte) error {
+			err := s.objects(func(value json.RawMessage, _ bool) error {
 				var m ephemeralMessage
-				if err := json.Unmarshal(line, &m); err != nil || m.ID == "" {
-					return cli.Errorf(cli.Usage, "message %d: %w", len(acks)+1, errors.Join(err, errors.New("no message with an id")))
+				if value == nil || json.Unmarshal(value, &m) != nil || m.ID == "" {
+					return cli.Errorf(cli.Usage, "message %d: want a line as pop prints it, with id", len(acks)+1)
 				}
-				acks = append(acks, ack{m.ID, status})
+				acks = append(acks, ephemeralSettled{m.ID, status})
 				return nil
 			})
 			if err != nil {
@@ -197,47 +155,57 @@ func ephemeralAck(s cli.Streams) *cobra.Command {
 		if len(acks) == 0 {
 			return cli.Exit(cli.Nothing)
 		}
-		var answer struct{ Results []map[string]any }
+		if w.DryRun {
+			return planned(out, map[string]any{"queue": args[0], "group": group, "acks": acks})
+		}
 		body := map[string]any{"queue": args[0], "group": group, "acks": acks}
-		if _, err := s.call(s.ctx, request{method: http.MethodPost, path: ephemeralPath + "ack", write: true, body: body}, &answer); err != nil {
+		r := request{Method: http.MethodPost, Path: ephemeralPath + "ack", Write: true, Body: body}
+		results, _, err := s.AskList(r, "results")
+		if err != nil {
 			return err
 		}
-		out, code := printer(s, rawColumns([]string{"id", "outcome"})), cli.Done
-		for _, r := range answer.Results {
-			if r["outcome"] != "acked" && r["outcome"] != "redelivered" {
+		code := cli.Done
+		for _, r := range results {
+			if outcome := r.Text("outcome"); outcome != "acked" && outcome != "redelivered" {
 				code = cli.Partly
 			}
-			if err := out.Add(r); err != nil {
-				return err
-			}
 		}
-		if err := out.Close(); err != nil {
+		if err := out.AddAll(results); err != nil {
 			return err
 		}
 		return cli.Exit(code)
 	})
 }
 
+// ephemeralOptions are the numbers of a declaration, by their flags.
+var ephemeralOptions = []struct{ flag, key, usage string }{
+	{"max-bytes", "maxBytes", "bytes that the queue holds at most"},
+	{"max-length", "maxLength", "messages that it holds at most"},
+	{"ttl-seconds", "ttlSeconds", "age after which a message is gone"},
+	{"lease-seconds", "leaseSeconds", "how long a delivered message is leased"},
+	{"retry-limit", "retryLimit", "failures after which a message is gone"},
+}
+
 func ephemeralConfigure(s cli.Streams) *cobra.Command {
+	var w cli.Write
 	cmd := &cobra.Command{Use: "configure QUEUE", Short: "Declare a queue; replaces its declaration", Args: cobra.ExactArgs(1)}
 	f := cmd.Flags()
-	numbers := map[string]string{"max-bytes": "maxBytes", "max-length": "maxLength", "ttl-seconds": "ttlSeconds",
-		"lease-seconds": "leaseSeconds", "retry-limit": "retryLimit"}
-	for name, option := range numbers {
-		f.Int64(name, 0, option)
+	for _, o := range ephemeralOptions {
+		f.Int64(o.flag, 0, o.usage)
 	}
 	policy := f.String("policy", "", "what a push to a full queue does: reject (default) or dropOldest")
 	ms := f.Int64("window-ms", 0, "hold waiting pops back for so many milliseconds, so that they get more")
 	count := f.Int64("window-count", 0, "or until so many messages are ready")
-	return command(s, cmd, "json", func(s *session, args []string) error {
+	w.DryRunFlag(cmd)
+	return rowCommand(s, cmd, "json", []string{"=queue", "options", "dryRun"}, func(s *session, out *cli.Printer[row], args []string) error {
 		options := map[string]any{}
-		for name, option := range numbers {
-			if f.Changed(name) {
-				n, err := f.GetInt64(name)
+		for _, o := range ephemeralOptions {
+			if f.Changed(o.flag) {
+				n, err := f.GetInt64(o.flag)
 				if err != nil {
 					return err
 				}
-				options[option] = n
+				options[o.key] = n
 			}
 		}
 		if *policy != "" {
@@ -246,52 +214,68 @@ func ephemeralConfigure(s cli.Streams) *cobra.Command {
 		if *ms != 0 || *count != 0 {
 			options["windowBuffer"] = map[string]int64{"ms": *ms, "count": *count}
 		}
-		return s.one(request{method: http.MethodPost, path: ephemeralPath + "configure", write: true,
-			body: map[string]any{"queue": args[0], "options": options}}, "queue", "options")
+		body := map[string]any{"queue": args[0], "options": options}
+		if w.DryRun {
+			return planned(out, body)
+		}
+		return s.Told(out, request{Method: http.MethodPost, Path: ephemeralPath + "configure", Write: true, Body: body}, "queue")
+	})
+}
+
+// ephemeralDestroys wires a command that asks for the name of the queue; plan says what is lost.
+func ephemeralDestroys(s cli.Streams, cmd *cobra.Command, plan string, columns []string, call func(queue string) request) *cobra.Command {
+	var w cli.Write
+	cmd.Args = cobra.ExactArgs(1)
+	w.YesFlag(cmd)
+	w.DryRunFlag(cmd)
+	return rowCommand(s, cmd, "json", columns, func(s *session, out *cli.Printer[row], args []string) error {
+		if w.DryRun {
+			return planned(out, map[string]any{"queue": args[0], "op": cmd.Name()})
+		}
+		if err := s.Confirm(fmt.Sprintf(plan, args[0]), args[0], w); err != nil {
+			return err
+		}
+		return s.Told(out, call(args[0]), "queue")
 	})
 }
 
 func ephemeralReset(s cli.Streams) *cobra.Command {
-	cmd := &cobra.Command{Use: "reset QUEUE", Short: "Drop the messages of a queue", Args: cobra.ExactArgs(1)}
-	return command(s, cmd, "json", func(s *session, args []string) error {
-		return s.one(request{method: http.MethodPost, path: ephemeralPath + "reset", write: true,
-			body: map[string]any{"queue": args[0]}}, "queue", "dropped")
+	cmd := &cobra.Command{Use: "reset QUEUE", Short: "Drop the messages of a queue"}
+	return ephemeralDestroys(s, cmd, "This drops the messages of queue %s.", []string{"=queue", "dropped", "dryRun"}, func(queue string) request {
+		return request{Method: http.MethodPost, Path: ephemeralPath + "reset", Write: true, Body: map[string]any{"queue": queue}}
 	})
 }
 
 func ephemeralDelete(s cli.Streams) *cobra.Command {
-	cmd := &cobra.Command{Use: "delete QUEUE", Short: "Forget a queue and its declaration", Args: cobra.ExactArgs(1)}
-	return command(s, cmd, "json", func(s *session, args []string) error {
-		return s.one(request{method: http.MethodDelete, path: ephemeralPath + "queue/" + url.PathEscape(args[0]), write: true},
-			"queue", "deleted", "declared")
+	cmd := &cobra.Command{Use: "delete QUEUE", Short: "Forget a queue and its declaration"}
+	columns := []string{"=queue", "deleted", "declared", "dryRun"}
+	return ephemeralDestroys(s, cmd, "This drops queue %s with its messages and its declaration.", columns, func(queue string) request {
+		return request{Method: http.MethodDelete, Path: ephemeralPath + "queue/" + url.PathEscape(queue), Write: true}
 	})
 }
 
 func ephemeralList(s cli.Streams) *cobra.Command {
 	cmd := &cobra.Command{Use: "list", Short: "List queues", Args: cobra.NoArgs}
-	return command(s, cmd, "json", func(s *session, _ []string) error {
-		var answer struct{ Queues []map[string]any }
-		if _, err := s.call(s.ctx, request{method: http.MethodGet, path: ephemeralPath + "queues"}, &answer); err != nil {
+	columns := []string{"=queue", "tier", "depth", "bytes", "partitions", "groups", "drops"}
+	return rowCommand(s, cmd, "json", columns, func(s *session, out *cli.Printer[row], _ []string) error {
+		queues, _, err := s.AskList(get(ephemeralPath+"queues"), "queues")
+		if err != nil {
 			return err
 		}
-		out := printer(s, rawColumns([]string{"queue", "tier", "depth", "bytes", "partitions", "groups", "drops"}))
-		for _, q := range answer.Queues {
-			if err := out.Add(q); err != nil {
-				return err
-			}
-		}
-		return out.Close()
+		return out.AddAll(queues)
 	})
 }
 
 func ephemeralDepth(s cli.Streams) *cobra.Command {
+	var group string
 	cmd := &cobra.Command{Use: "depth QUEUE", Short: "Count the messages of a queue", Args: cobra.ExactArgs(1)}
-	group := cmd.Flags().StringP("group", "g", "", "count what this consumer group has not settled")
-	return command(s, cmd, "json", func(s *session, args []string) error {
+	groupFlag(s, cmd, &group, "count what this consumer group has not settled")
+	columns := []string{"=queue", "pending", "partitionsPending", "bytes", "groups"}
+	return rowCommand(s, cmd, "json", columns, func(s *session, out *cli.Printer[row], args []string) error {
 		path := ephemeralPath + "queues/" + url.PathEscape(args[0]) + "/depth"
-		if *group != "" {
-			path += "?" + url.Values{"group": {*group}}.Encode()
+		if group != "" {
+			path += "?" + url.Values{"group": {group}}.Encode()
 		}
-		return s.one(request{method: http.MethodGet, path: path}, "queue", "pending", "partitionsPending", "bytes", "groups")
+		return s.Told(out, get(path), "pending")
 	})
 }

@@ -29,17 +29,14 @@ func namespaceFlag(cmd *cobra.Command) *string {
 func kvGetCommand(s cli.Streams) *cobra.Command {
 	cmd := &cobra.Command{Use: "get KEY", Short: "Show a key; exits 4 when there is none", Args: cobra.ExactArgs(1)}
 	ns := namespaceFlag(cmd)
-	return command(s, cmd, "json", func(s *session, args []string) error {
+	columns := []string{"=key", "value", "version", "expiresAt", "updatedAt"}
+	return rowCommand(s, cmd, "json", columns, func(s *session, out *cli.Printer[row], args []string) error {
 		path := "/api/v1/kv/" + url.PathEscape(*ns) + "/" + url.PathEscape(args[0])
-		answer, err := s.ask(request{method: http.MethodGet, path: path}, "found")
+		answer, err := s.Ask(get(path), "found")
 		if err != nil {
 			return err
 		}
-		err = printer(s, rowColumns("key", "value", "version", "expiresAt", "updatedAt")).One(answer)
-		if err != nil || answer.is("found") {
-			return err
-		}
-		return cli.Exit(cli.Nothing)
+		return oneOr(out, answer, "found", cli.Nothing)
 	})
 }
 
@@ -67,26 +64,23 @@ func (e *expiry) put(op map[string]any) error {
 }
 
 // kvWrite sends one write and prints its verdict. One that lost against what is there exits 6.
-func (s *session) kvWrite(w writeOptions, op map[string]any) error {
-	if w.dryRun {
-		return s.planned(op)
+func (s *session) kvWrite(out *cli.Printer[row], w cli.Write, op map[string]any) error {
+	if w.DryRun {
+		return planned(out, op)
 	}
-	answer, err := s.operate("/api/v1/kv", true, w.key, "applied", op)
+	answer, err := s.operate("/api/v1/kv", true, w.Key, "applied", op)
 	if err != nil {
 		return err
 	}
-	err = printer(s, rowColumns("key", "applied", "reason", "version", "value")).One(answer)
-	switch {
-	case err != nil || answer.is("applied"):
-		return err
-	case op["op"] == "delete" && op["expect"] == nil && unquoted(answer["reason"]) == "absent":
-		return cli.Exit(cli.Nothing)
+	otherwise := cli.Partly
+	if op["op"] == "delete" && op["expect"] == nil && answer.Text("reason") == "absent" {
+		otherwise = cli.Nothing
 	}
-	return cli.Exit(cli.Partly)
+	return oneOr(out, answer, "applied", otherwise)
 }
 
 func kvPutCommand(s cli.Streams) *cobra.Command {
-	var w writeOptions
+	var w cli.Write
 	var e expiry
 	var expect int64
 	var absent bool
@@ -97,15 +91,16 @@ func kvPutCommand(s cli.Streams) *cobra.Command {
 With --expect or --if-absent the write applies only if the key is as expected; else it exits 6 and prints what is there.`}
 	ns := namespaceFlag(cmd)
 	e.flags(cmd)
-	w.keyFlag(cmd)
-	w.dryRunFlag(cmd)
+	w.KeyFlag(cmd)
+	w.DryRunFlag(cmd)
 	f := cmd.Flags()
 	f.Int64Var(&expect, "expect", 0, "apply only if this is the key's version; 0: only if there is no such key")
 	f.BoolVar(&absent, "if-absent", false, "apply only if there is no such key")
 	f.StringVar(&file, "file", "", "read the value from a file; - is standard input")
 	f.StringVar(&payload, "payload", "auto", "how the value is written: auto, json, utf8, none (null)")
 	cmd.MarkFlagsMutuallyExclusive("expect", "if-absent")
-	return command(s, cmd, "json", func(s *session, args []string) error {
+	columns := []string{"=key", "applied", "reason", "version", "value", "dryRun"}
+	return rowCommand(s, cmd, "json", columns, func(s *session, out *cli.Printer[row], args []string) error {
 		op := map[string]any{"op": "put", "ns": *ns, "key": args[0]}
 		if err := e.put(op); err != nil {
 			return err
@@ -131,30 +126,31 @@ With --expect or --if-absent the write applies only if the key is as expected; e
 			return cli.Errorf(cli.Usage, "the value of a key is JSON or text: %.60q", text)
 		}
 		op["value"] = value
-		return s.kvWrite(w, op)
+		return s.kvWrite(out, w, op)
 	})
 }
 
 func kvDeleteCommand(s cli.Streams) *cobra.Command {
-	var w writeOptions
+	var w cli.Write
 	var expect int64
 	cmd := &cobra.Command{Use: "delete KEY", Short: "Delete a key; exits 4 when there is none, 6 when it is another version",
 		Args: cobra.ExactArgs(1)}
 	ns := namespaceFlag(cmd)
-	w.keyFlag(cmd)
-	w.dryRunFlag(cmd)
+	w.KeyFlag(cmd)
+	w.DryRunFlag(cmd)
 	cmd.Flags().Int64Var(&expect, "expect", 0, "apply only if this is the key's version")
-	return command(s, cmd, "json", func(s *session, args []string) error {
+	columns := []string{"=key", "applied", "reason", "version", "value", "dryRun"}
+	return rowCommand(s, cmd, "json", columns, func(s *session, out *cli.Printer[row], args []string) error {
 		op := map[string]any{"op": "delete", "ns": *ns, "key": args[0]}
 		if cmd.Flags().Changed("expect") {
 			op["expect"] = expect
 		}
-		return s.kvWrite(w, op)
+		return s.kvWrite(out, w, op)
 	})
 }
 
 func kvIncrCommand(s cli.Streams) *cobra.Command {
-	var w writeOptions
+	var w cli.Write
 	var e expiry
 	var lowest, highest int64
 	cmd := &cobra.Command{Use: "incr KEY", Short: "Add to a counter; exits 6 when a limit is in the way",
@@ -163,13 +159,14 @@ func kvIncrCommand(s cli.Streams) *cobra.Command {
 A repeated call counts again, unless both have the same --idempotency-key.`}
 	ns := namespaceFlag(cmd)
 	e.flags(cmd)
-	w.keyFlag(cmd)
-	w.dryRunFlag(cmd)
+	w.KeyFlag(cmd)
+	w.DryRunFlag(cmd)
 	f := cmd.Flags()
 	by := f.Int64("by", 1, "how much to add; may be below 0")
 	f.Int64Var(&lowest, "min", 0, "refuse a result below this")
 	f.Int64Var(&highest, "max", 0, "refuse a result above this")
-	return command(s, cmd, "json", func(s *session, args []string) error {
+	columns := []string{"=key", "applied", "reason", "version", "value", "dryRun"}
+	return rowCommand(s, cmd, "json", columns, func(s *session, out *cli.Printer[row], args []string) error {
 		op := map[string]any{"op": "incr", "ns": *ns, "key": args[0], "delta": *by}
 		if err := e.put(op); err != nil {
 			return err
@@ -180,7 +177,7 @@ A repeated call counts again, unless both have the same --idempotency-key.`}
 		if f.Changed("max") {
 			op["max"] = highest
 		}
-		return s.kvWrite(w, op)
+		return s.kvWrite(out, w, op)
 	})
 }
 
@@ -196,43 +193,40 @@ func kvListCommand(s cli.Streams) *cobra.Command {
 	f.IntVarP(&limit, "limit", "n", 0, "end after so many keys; 0: all")
 	f.BoolVar(&keysOnly, "keys-only", false, "leave the values out")
 	f.BoolVar(&expired, "expired", false, "also those that have expired and are not swept yet")
-	return command(s, cmd, "ndjson", func(s *session, args []string) error {
+	columns := []string{"=key", "value", "version", "expiresAt", "updatedAt"}
+	return rowCommand(s, cmd, "ndjson", columns, func(s *session, out *cli.Printer[row], args []string) error {
 		body := map[string]any{"namespace": *ns, "keysOnly": keysOnly, "includeExpired": expired}
 		if len(args) == 1 {
 			body["prefix"] = args[0]
 		}
-		columns := []string{"key", "value", "version", "expiresAt", "updatedAt"}
-		return s.pages(limit, after, columns, func(limit int, after string) request {
+		return s.pages(out, limit, after, func(limit int, after string) request {
 			body["limit"], body["after"] = limit, after
-			return request{method: http.MethodPost, path: "/api/v1/resources/kv/list", body: body}
+			return request{Method: http.MethodPost, Path: "/api/v1/resources/kv/list", Body: body}
 		})
 	})
 }
 
 // pages prints a listing that continues after the last key of a page; limit 0 is all of it.
-func (s *session) pages(limit int, after string, columns []string, page func(limit int, after string) request) error {
+func (s *session) pages(out *cli.Printer[row], limit int, after string, page func(limit int, after string) request) error {
 	if limit < 0 {
 		return cli.Errorf(cli.Usage, "--limit is at least 0")
 	}
-	out := printer(s, rowColumns(columns...))
 	for left := limit; ; {
 		n := kvPage
 		if limit > 0 {
 			n = min(n, left)
 		}
-		rows, answer, err := s.askList(page(n, after), "rows")
+		rows, answer, err := s.AskList(page(n, after), "rows")
 		if err != nil {
 			return err
 		}
-		for _, r := range rows {
-			if err := out.Add(r); err != nil {
-				return err
-			}
+		if err := out.AddAll(rows); err != nil {
+			return err
 		}
 		left -= len(rows)
-		next := unquoted(answer["nextAfter"])
+		next := answer.Text("nextAfter")
 		if next == "" || next == after || limit > 0 && left <= 0 {
-			return out.Close()
+			return nil
 		}
 		after = next
 	}
@@ -240,11 +234,11 @@ func (s *session) pages(limit int, after string, columns []string, page func(lim
 
 func kvNamespacesCommand(s cli.Streams) *cobra.Command {
 	cmd := &cobra.Command{Use: "namespaces", Short: "List namespaces with their number of keys", Args: cobra.NoArgs}
-	return command(s, cmd, "json", func(s *session, _ []string) error {
-		rows, _, err := s.askList(request{method: http.MethodGet, path: "/api/v1/resources/kv/namespaces"}, "namespaces")
+	return rowCommand(s, cmd, "json", []string{"=namespace", "keys"}, func(s *session, out *cli.Printer[row], _ []string) error {
+		rows, _, err := s.AskList(get("/api/v1/resources/kv/namespaces"), "namespaces")
 		if err != nil {
 			return err
 		}
-		return s.rows(rows, "namespace", "keys")
+		return out.AddAll(rows)
 	})
 }

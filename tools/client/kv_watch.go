@@ -3,9 +3,9 @@ package client
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
@@ -24,12 +24,9 @@ the last change, as --from-version, continues where it ended.`}
 	ns := namespaceFlag(cmd)
 	cmd.Flags().Uint64Var(&from, "from-version", 0, "first print what is newer than this version; 0: from now on")
 	cmd.Flags().IntVarP(&limit, "limit", "n", 0, "end after so many changes; 0 goes on")
-	return command(s, cmd, "ndjson", func(s *session, args []string) error {
+	return rowCommand(s, cmd, "ndjson", []string{"=key", "value", "version", "deleted"}, func(s *session, out *cli.Printer[row], args []string) error {
 		if limit < 0 {
 			return cli.Errorf(cli.Usage, "--limit is at least 0")
-		}
-		if limit == 0 {
-			s.format = "ndjson" // the other formats print at the end, which does not come
 		}
 		q := url.Values{"ns": {*ns}}
 		if len(args) == 1 {
@@ -38,12 +35,10 @@ the last change, as --from-version, continues where it ended.`}
 		if from > 0 {
 			q.Set("fromVersion", strconv.FormatUint(from, 10))
 		}
-		out := printer(s, rowColumns("key", "value", "version", "deleted"))
-		err := s.watch("/api/v1/kv/watch?"+q.Encode(), limit, out.Add)
-		if closed := out.Close(); err == nil {
-			err = closed
-		}
-		if s.ctx.Err() != nil {
+		err := s.watch("/api/v1/kv/watch?"+q.Encode(), limit, func(change row) error {
+			return errors.Join(out.Add(change), out.Flush())
+		})
+		if s.Ctx.Err() != nil {
 			return cli.Exit(cli.Interrupted)
 		}
 		return err
@@ -52,27 +47,13 @@ the last change, as --from-version, continues where it ended.`}
 
 // watch reads an event stream until limit changes were seen; limit 0 reads on.
 func (s *session) watch(path string, limit int, each func(row) error) error {
-	r := request{method: http.MethodGet, path: path}
-	req, err := http.NewRequestWithContext(s.ctx, r.method, strings.TrimRight(s.url, "/")+path, nil)
+	r := get(path)
+	r.Accept = "text/event-stream"
+	res, err := s.Open(s.Ctx, r)
 	if err != nil {
-		return cli.Errorf(cli.Usage, "--url %s: %w", s.url, err)
-	}
-	req.Header.Set("Accept", "text/event-stream")
-	if s.token != "" {
-		req.Header.Set("Authorization", "Bearer "+s.token)
-	}
-	res, err := s.http.Do(req)
-	if err != nil {
-		return s.lost(s.ctx, r, err)
+		return err
 	}
 	defer res.Body.Close()
-	if res.StatusCode != http.StatusOK {
-		answer, err := io.ReadAll(io.LimitReader(res.Body, inputMax))
-		if err != nil {
-			return s.lost(s.ctx, r, err)
-		}
-		return classify(r, res.StatusCode, answer)
-	}
 	in, seen := bufio.NewReaderSize(res.Body, 1<<16), 0
 	for {
 		event, data, err := nextEvent(in)

@@ -21,32 +21,35 @@ func lockCommand(s cli.Streams) *cobra.Command {
 }
 
 // lock sends one operation, prints its result, and exits with otherwise when the verdict is not true.
-func (s *session) lock(op map[string]any, verdict string, otherwise int, columns ...string) error {
+func (s *session) lock(out *cli.Printer[row], w cli.Write, op map[string]any, verdict string, otherwise int) error {
+	if w.DryRun {
+		return planned(out, op)
+	}
 	answer, err := s.operate("/api/v1/locks", op["op"] != "get", "", verdict, op)
 	if err != nil {
 		return err
 	}
-	if err := printer(s, rowColumns(columns...)).One(answer); err != nil || answer.is(verdict) {
-		return err
-	}
-	return cli.Exit(otherwise)
+	return oneOr(out, answer, verdict, otherwise)
 }
 
 func lockAcquireCommand(s cli.Streams) *cobra.Command {
 	var owner string
 	var limit int
 	var ttl, wait time.Duration
+	var w cli.Write
 	cmd := &cobra.Command{Use: "acquire NAME", Short: "Take a lock; exits 6 when it is held", Args: cobra.ExactArgs(1),
 		Long: `Take a lock, or one of the --limit permits of a semaphore. The token of the answer renews and releases it.
 
 With --owner a repeated call gives the same owner the permit that it already holds; without, one whose answer was lost
 stays taken until its lifetime ends.`}
+	w.DryRunFlag(cmd)
 	f := cmd.Flags()
 	f.DurationVar(&ttl, "ttl", 30*time.Second, "the lifetime, in whole seconds")
 	f.StringVar(&owner, "owner", "", "who holds it, at most 256 bytes")
 	f.IntVar(&limit, "limit", 1, "how many may hold it at the same time, 1 to 1024; everybody passes the same")
 	f.DurationVar(&wait, "wait", 0, "ask again for so long while it is held")
-	return command(s, cmd, "json", func(s *session, args []string) error {
+	columns := []string{"=name", "acquired", "slot", "token", "expiresAt", "holders", "dryRun"}
+	return rowCommand(s, cmd, "json", columns, func(s *session, out *cli.Printer[row], args []string) error {
 		seconds, err := wholeSeconds("ttl", ttl)
 		if err != nil {
 			return err
@@ -58,27 +61,26 @@ stays taken until its lifetime ends.`}
 		if owner != "" {
 			op["owner"] = owner
 		}
-		return s.acquire(op, wait)
+		if w.DryRun {
+			return planned(out, op)
+		}
+		return s.acquire(out, op, wait)
 	})
 }
 
-func (s *session) acquire(op map[string]any, wait time.Duration) error {
+func (s *session) acquire(out *cli.Printer[row], op map[string]any, wait time.Duration) error {
 	end := time.Now().Add(wait)
 	for pause := lockPauseMin; ; pause = min(2*pause, lockPauseMax) {
 		answer, err := s.operate("/api/v1/locks", true, "", "acquired", op)
 		if err != nil {
 			return err
 		}
-		acquired, left := answer.is("acquired"), time.Until(end)
+		acquired, left := answer.Is("acquired"), time.Until(end)
 		if acquired || left <= 0 {
-			err := printer(s, rowColumns("name", "acquired", "slot", "token", "expiresAt", "holders")).One(answer)
-			if err != nil || acquired {
-				return err
-			}
-			return cli.Exit(cli.Partly)
+			return oneOr(out, answer, "acquired", cli.Partly)
 		}
 		select {
-		case <-s.ctx.Done():
+		case <-s.Ctx.Done():
 			return cli.Exit(cli.Interrupted)
 		case <-time.After(min(pause, left)):
 		}
@@ -99,14 +101,17 @@ func (h *held) flags(cmd *cobra.Command) {
 
 func lockRenewCommand(s cli.Streams) *cobra.Command {
 	var h held
+	var w cli.Write
 	var ttl time.Duration
 	var owner string
 	cmd := &cobra.Command{Use: "renew NAME", Short: "Begin a lock's lifetime anew, for a new token; exits 6 when it is lost",
 		Args: cobra.ExactArgs(1)}
 	h.flags(cmd)
+	w.DryRunFlag(cmd)
 	cmd.Flags().DurationVar(&ttl, "ttl", 30*time.Second, "the lifetime, in whole seconds")
 	cmd.Flags().StringVar(&owner, "owner", "", "who holds it: carries a renewal through whose earlier answer was lost")
-	return command(s, cmd, "json", func(s *session, args []string) error {
+	columns := []string{"=name", "renewed", "slot", "token", "expiresAt", "reason", "dryRun"}
+	return rowCommand(s, cmd, "json", columns, func(s *session, out *cli.Printer[row], args []string) error {
 		seconds, err := wholeSeconds("ttl", ttl)
 		if err != nil {
 			return err
@@ -115,23 +120,26 @@ func lockRenewCommand(s cli.Streams) *cobra.Command {
 		if owner != "" {
 			op["owner"] = owner
 		}
-		return s.lock(op, "renewed", cli.Partly, "name", "renewed", "slot", "token", "expiresAt", "reason")
+		return s.lock(out, w, op, "renewed", cli.Partly)
 	})
 }
 
 func lockReleaseCommand(s cli.Streams) *cobra.Command {
 	var h held
+	var w cli.Write
 	cmd := &cobra.Command{Use: "release NAME", Short: "Give a lock back; exits 6 when it is lost", Args: cobra.ExactArgs(1)}
 	h.flags(cmd)
-	return command(s, cmd, "json", func(s *session, args []string) error {
+	w.DryRunFlag(cmd)
+	columns := []string{"=name", "released", "slot", "reason", "holders", "dryRun"}
+	return rowCommand(s, cmd, "json", columns, func(s *session, out *cli.Printer[row], args []string) error {
 		op := map[string]any{"op": "release", "name": args[0], "token": h.token, "slot": h.slot}
-		return s.lock(op, "released", cli.Partly, "name", "released", "slot", "reason", "holders")
+		return s.lock(out, w, op, "released", cli.Partly)
 	})
 }
 
 func lockGetCommand(s cli.Streams) *cobra.Command {
 	cmd := &cobra.Command{Use: "get NAME", Short: "Show who holds a lock; exits 4 when nobody does", Args: cobra.ExactArgs(1)}
-	return command(s, cmd, "json", func(s *session, args []string) error {
-		return s.lock(map[string]any{"op": "get", "name": args[0]}, "held", cli.Nothing, "name", "held", "holders")
+	return rowCommand(s, cmd, "json", []string{"=name", "held", "holders"}, func(s *session, out *cli.Printer[row], args []string) error {
+		return s.lock(out, cli.Write{}, map[string]any{"op": "get", "name": args[0]}, "held", cli.Nothing)
 	})
 }

@@ -3,11 +3,13 @@ package client
 import (
 	"encoding/json"
 	"strconv"
+	"time"
 
 	"queen/tools/cli"
 )
 
-// Message is a message as the commands print it, and as ack reads it. Fields that a read does not know are left out.
+// Message is a message as the commands print it, and as ack and push --wrapped read it. Fields that a read does not know
+// are left out.
 type Message struct {
 	Queue           string          `json:"queue"`
 	Partition       string          `json:"partition"`
@@ -27,20 +29,28 @@ type Message struct {
 	Headers         json.RawMessage `json:"headers,omitempty"`
 }
 
+// ShiftTimes puts the message's time into a zone.
+func (m *Message) ShiftTimes(zone *time.Location) { m.CreatedAt = cli.InZone(m.CreatedAt, zone) }
+
 // queueMode is the name under which the API answers reads without a consumer group.
 const queueMode = "__QUEUE_MODE__"
 
 var messageColumns = []cli.Column[Message]{
+	{Head: "queue", Wide: true, Cell: func(m Message) string { return m.Queue }},
 	{Head: "partition", Cell: func(m Message) string { return m.Partition }},
-	{Head: "offset", Cell: func(m Message) string { return strconv.FormatUint(m.Offset, 10) }},
-	{Head: "transaction id", Cell: func(m Message) string { return m.TransactionID }},
+	{Head: "offset", Cell: func(m Message) string { return strconv.FormatUint(m.Offset, 10) }, Help: "its number in the partition"},
+	{Head: "transaction id", Key: true, Cell: func(m Message) string { return m.TransactionID },
+		Help: "what makes a repetition a duplicate"},
 	{Head: "created at", Cell: func(m Message) string { return m.CreatedAt }},
-	{Head: "data", Cell: func(m Message) string { return cut(string(m.Data), 60) }},
+	{Head: "content type", Wide: true, Cell: func(m Message) string { return m.ContentType }, Help: "missing where the payload is JSON"},
+	{Head: "encoding", Wide: true, Cell: func(m Message) string { return m.Encoding }, Help: "how data is written, where it is not JSON"},
+	{Head: "data", Cell: func(m Message) string { return cut(string(m.Data), 60) }, Help: "the payload, as of --payload"},
 }
 
 var poppedColumns = append([]cli.Column[Message]{
-	{Head: "attempt", Cell: func(m Message) string { return strconv.Itoa(m.DeliveryAttempt) }},
-	{Head: "lease id", Cell: func(m Message) string { return m.LeaseID }},
+	{Head: "delivery attempt", Cell: func(m Message) string { return strconv.Itoa(m.DeliveryAttempt) }, Help: "1 at its first delivery"},
+	{Head: "lease id", Cell: func(m Message) string { return m.LeaseID }, Help: "missing where it was settled at delivery"},
+	{Head: "partition id", Wide: true, Cell: func(m Message) string { return m.PartitionID }},
 }, messageColumns...)
 
 // cut shortens a cell to n runes.
@@ -49,13 +59,4 @@ func cut(s string, n int) string {
 		return string(r[:n-3]) + "..."
 	}
 	return s
-}
-
-// unquoted is the text of a JSON value as people read it.
-func unquoted(raw json.RawMessage) string {
-	var s string
-	if json.Unmarshal(raw, &s) == nil {
-		return s
-	}
-	return string(raw)
 }

@@ -1,7 +1,6 @@
 package client
 
 import (
-	"net/http"
 	"net/url"
 	"strconv"
 	"time"
@@ -14,10 +13,10 @@ import (
 // popper runs one pop command.
 type popper struct {
 	*session
-	queue, partition, group, from, payload string
-	queueMode, autoAck                     bool
-	batch, partitions                      int
-	wait, lease                            time.Duration
+	queue, partition, group, from string
+	queueMode, autoAck            bool
+	batch, partitions             int
+	wait, lease                   time.Duration
 }
 
 func popCommand(s cli.Streams) *cobra.Command {
@@ -27,32 +26,31 @@ func popCommand(s cli.Streams) *cobra.Command {
 
   queen pop orders --group billing | queen ack
 
-Exits 4 when there is nothing to deliver.`}
+Exits 4 when there is nothing to deliver.`, ValidArgsFunction: arguments(completeQueue(s))}
 	f := cmd.Flags()
-	p.groupFlags(cmd)
+	p.groupFlags(s, cmd)
 	f.StringVarP(&p.partition, "partition", "p", "", "only this partition")
 	f.IntVarP(&p.batch, "batch", "n", 10, "messages at most")
 	f.IntVar(&p.partitions, "partitions", 1, "partitions at most, 1 to 64")
 	f.DurationVar(&p.wait, "wait", 0, "wait so long for a message")
 	f.DurationVar(&p.lease, "lease", 0, "length of the lease in whole seconds; default: the queue's")
 	f.BoolVar(&p.autoAck, "auto-ack", false, "settle at delivery: no lease, and a lost answer loses the messages")
-	f.StringVar(&p.payload, "payload", "auto", "how payloads are printed: auto, json, utf8, base64, hex, none")
-	return command(s, cmd, "ndjson", func(s *session, args []string) error {
+	return messageCommand(s, cmd, poppedColumns, func(s *session, out *messages, args []string) error {
 		p.session, p.queue = s, args[0]
-		return p.run()
+		return p.run(out)
 	})
 }
 
 // groupFlags are the flags that say as whom to read.
-func (p *popper) groupFlags(cmd *cobra.Command) {
+func (p *popper) groupFlags(s cli.Streams, cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVarP(&p.group, "group", "g", "", "the consumer group")
+	groupFlag(s, cmd, &p.group, "the consumer group")
 	f.BoolVar(&p.queueMode, "queue-mode", false, "without a group: all such readers share the queue")
-	f.StringVar(&p.from, "from", "new", "where a group that is new starts: new, all, or an RFC 3339 time")
+	f.StringVar(&p.from, "from", "new", "where a group that is new starts: new, all, or a time: "+instantHelp)
 	cmd.MarkFlagsMutuallyExclusive("group", "queue-mode")
 }
 
-func (p *popper) run() error {
+func (p *popper) run(out *messages) error {
 	switch {
 	case p.group == "" && !p.queueMode:
 		return cli.Errorf(cli.Usage, "pop moves a cursor: say whose with --group NAME or --queue-mode")
@@ -63,25 +61,34 @@ func (p *popper) run() error {
 	case p.batch < 1 || p.partitions < 1 || p.partitions > 64:
 		return cli.Errorf(cli.Usage, "--batch is at least 1, --partitions 1 to 64")
 	}
-	if err := checkPayload(p.payload); err != nil {
-		return err
-	}
 	messages, err := p.pop()
 	if err != nil {
 		return err
 	}
-	out := printer(p.session, poppedColumns)
-	for i := range messages {
-		messages[i].show(p.payload)
-		if err := out.Add(messages[i]); err != nil {
+	for _, m := range messages {
+		if err := out.add(m); err != nil {
 			return err
 		}
 	}
-	if err := out.Close(); err != nil {
-		return err
+	return out.end(nil)
+}
+
+// start is the query of where a new group starts.
+func (p *popper) start(q url.Values) error {
+	if p.from == "new" || p.from == "all" {
+		q.Set("subscriptionMode", p.from)
+		return nil
 	}
-	if len(messages) == 0 {
-		return cli.Exit(cli.Nothing)
+	at, err := cli.ParseInstant("from", p.from)
+	switch {
+	case err != nil:
+		return err
+	case at.Beginning:
+		q.Set("subscriptionMode", "all")
+	case at.End:
+		q.Set("subscriptionMode", "new")
+	default:
+		q.Set("subscriptionFrom", at.String())
 	}
 	return nil
 }
@@ -94,11 +101,8 @@ func (p *popper) pop() ([]Message, error) {
 	}
 	if p.group != "" {
 		q.Set("consumerGroup", p.group)
-		switch p.from {
-		case "new", "all":
-			q.Set("subscriptionMode", p.from)
-		default:
-			q.Set("subscriptionFrom", p.from)
+		if err := p.start(q); err != nil {
+			return nil, err
 		}
 	}
 	if p.lease > 0 {
@@ -114,7 +118,9 @@ func (p *popper) pop() ([]Message, error) {
 	var answer struct{ Messages []Message }
 	// A claim whose answer was lost is handed back by the node, or at the latest when its lease ends; but what is
 	// settled at delivery is gone with the answer.
-	_, err := p.api.call(p.ctx, request{method: http.MethodGet, path: path + "?" + q.Encode(), write: p.autoAck}, &answer)
+	r := get(path + "?" + q.Encode())
+	r.Write = p.autoAck
+	_, err := p.call(r, &answer)
 	for i := range answer.Messages {
 		m := &answer.Messages[i]
 		m.Queue = p.queue

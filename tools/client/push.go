@@ -1,14 +1,15 @@
 package client
 
 import (
-	"bufio"
-	"bytes"
+	"cmp"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"io"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
@@ -17,8 +18,6 @@ import (
 )
 
 const (
-	// lineMax bounds a line of standard input: the largest body that a node takes by default.
-	lineMax = 64 << 20
 	// Lines of standard input travel together up to these, or as soon as no more are waiting.
 	pushItemsMax = 1000
 	pushBytesMax = 4 << 20
@@ -31,6 +30,8 @@ type pushItem struct {
 	TransactionID string          `json:"transactionId"`
 	Payload       json.RawMessage `json:"payload"`
 	raw           []byte
+	contentType   string
+	header        http.Header
 }
 
 // pushed is the verdict on one message. Status is queued, duplicate, error, or unknown when the answer was lost.
@@ -45,6 +46,7 @@ type pushed struct {
 }
 
 var pushedColumns = []cli.Column[pushed]{
+	{Head: "queue", Wide: true, Cell: func(r pushed) string { return r.Queue }},
 	{Head: "partition", Cell: func(r pushed) string { return r.Partition }},
 	{Head: "status", Cell: func(r pushed) string { return r.Status }},
 	{Head: "offset", Cell: func(r pushed) string {
@@ -53,7 +55,7 @@ var pushedColumns = []cli.Column[pushed]{
 		}
 		return strconv.FormatUint(*r.Offset, 10)
 	}},
-	{Head: "transaction id", Cell: func(r pushed) string { return r.TransactionID }},
+	{Head: "transaction id", Key: true, Cell: func(r pushed) string { return r.TransactionID }},
 	{Head: "error", Cell: func(r pushed) string { return r.Error }},
 }
 
@@ -61,9 +63,13 @@ var pushedColumns = []cli.Column[pushed]{
 type pusher struct {
 	*session
 	queue, partition, transaction, payload string
-	wrapped, dryRun                        bool
+	wrapped                                bool
+	w                                      cli.Write
 
 	out *cli.Printer[pushed]
+	// batch is what was taken of the input and not sent, and bytes its size.
+	batch []pushItem
+	bytes int
 	// taken counts the messages of the input, all those that were sent.
 	taken, all, failed int
 }
@@ -73,17 +79,18 @@ func pushCommand(s cli.Streams) *cobra.Command {
 	cmd := &cobra.Command{Use: "push QUEUE [PAYLOAD...]", Short: "Push messages",
 		Long: `Push each PAYLOAD as a message, or each line of standard input when there is none.
 
-With --wrapped a line is a JSON object with "payload" (or "data") and optionally "partition", "transactionId" and
-"encoding":"base64", which is what pop, fetch and tail print.`,
-		Args: cobra.MinimumNArgs(1)}
+With --wrapped the input is JSON objects with "payload" (or "data") and optionally "partition", "transactionId",
+"encoding":"base64", "contentType" and "headers", which is what pop, peek, fetch and tail print with -o json or ndjson.`,
+		Args: cobra.MinimumNArgs(1), ValidArgsFunction: arguments(completeQueue(s))}
 	f := cmd.Flags()
 	f.StringVarP(&p.partition, "partition", "p", "Default", "the partition: the entity that the messages are about")
 	f.StringVar(&p.transaction, "transaction-id", "", "the id that makes a repetition a duplicate; for one message")
 	f.StringVar(&p.payload, "payload", "auto", "how payloads are written: auto, json, utf8, base64, hex, none")
-	f.BoolVar(&p.wrapped, "wrapped", false, "lines are JSON objects with payload, partition and transactionId")
-	f.BoolVar(&p.dryRun, "dry-run", false, "print what would be pushed")
-	return command(s, cmd, "ndjson", func(s *session, args []string) error {
-		p.session, p.queue, p.out = s, args[0], printer(s, pushedColumns)
+	f.BoolVar(&p.wrapped, "wrapped", false, "messages are JSON objects with payload, partition and transactionId")
+	p.w.DryRunFlag(cmd)
+	completePayload(cmd)
+	return command(s, cmd, "ndjson", pushedColumns, func(s *session, out *cli.Printer[pushed], args []string) error {
+		p.session, p.queue, p.out = s, args[0], out
 		return p.run(args[1:])
 	})
 }
@@ -95,13 +102,10 @@ func (p *pusher) run(args []string) error {
 	if p.transaction != "" && len(args) != 1 {
 		return cli.Errorf(cli.Usage, "--transaction-id is for one message: give one PAYLOAD")
 	}
-	err := p.read(args)
-	if closed := p.out.Close(); err == nil {
-		err = closed
+	if err := p.read(args); err != nil {
+		return err
 	}
 	switch {
-	case err != nil:
-		return err
 	case p.all == 0:
 		return cli.Exit(cli.Nothing)
 	case p.failed > 0:
@@ -110,58 +114,36 @@ func (p *pusher) run(args []string) error {
 	return nil
 }
 
-func (p *pusher) read(args []string) error {
+func (p *pusher) read(args []string) (err error) {
 	if len(args) > 0 {
-		var items []pushItem
 		for _, a := range args {
 			item, err := p.item([]byte(a))
 			if err != nil {
 				return err
 			}
-			items = append(items, item)
+			p.batch = append(p.batch, item)
 		}
-		return p.send(items)
+		return p.send()
 	}
-	in := bufio.NewReaderSize(p.input(), 1<<20)
-	var items []pushItem
-	size := 0
-	for {
-		line, end, err := readLine(in)
-		if err != nil {
-			return p.badInput(err)
-		}
-		if len(line) > 0 {
-			item, err := p.item(line)
-			if err != nil {
-				return errors.Join(err, p.send(items))
-			}
-			items, size = append(items, item), size+len(line)
-		}
-		if end || in.Buffered() == 0 || len(items) == pushItemsMax || size >= pushBytesMax {
-			if err := p.send(items); err != nil || end {
-				return err
-			}
-			items, size = nil, 0
-		}
+	if p.wrapped {
+		err = p.objects(func(value json.RawMessage, waits bool) error { return p.take(value, waits) })
+	} else {
+		err = p.lines(p.take)
 	}
+	return p.alsoSend(err, p.send)
 }
 
-// readLine reads a line without its end.
-func readLine(in *bufio.Reader) (line []byte, end bool, err error) {
-	for {
-		part, err := in.ReadSlice('\n')
-		line = append(line, part...)
-		switch {
-		case len(line) > lineMax:
-			return nil, true, errors.New("a line is longer than 64 MiB")
-		case err == nil:
-			return bytes.TrimRight(line, "\r\n"), false, nil
-		case errors.Is(err, io.EOF):
-			return bytes.TrimRight(line, "\r\n"), true, nil
-		case !errors.Is(err, bufio.ErrBufferFull):
-			return nil, true, err
-		}
+// take reads a message of the input, and pushes what it has so far when it is enough, or when no more has come yet.
+func (p *pusher) take(text []byte, waits bool) error {
+	item, err := p.item(text)
+	if err != nil {
+		return err
 	}
+	p.batch, p.bytes = append(p.batch, item), p.bytes+len(text)
+	if waits || len(p.batch) == pushItemsMax || p.bytes >= pushBytesMax {
+		return p.send()
+	}
+	return nil
 }
 
 // item reads one message of the command line or of standard input.
@@ -183,10 +165,20 @@ func (p *pusher) item(text []byte) (pushItem, error) {
 	return item, nil
 }
 
+// wrapped is a message in an object.
+type wrappedMessage struct {
+	Partition, TransactionID, Encoding, ContentType string
+	Payload, Data                                   json.RawMessage
+	Headers                                         []messageHeader
+}
+
+// messageHeader is a header as messages are printed with it.
+type messageHeader struct{ Name, Value, Encoding string }
+
 func (i *pushItem) unwrap(text []byte) error {
-	var w struct {
-		Partition, TransactionID, Encoding string
-		Payload, Data                      json.RawMessage
+	var w wrappedMessage
+	if len(text) == 0 {
+		return errors.New("not JSON")
 	}
 	if err := json.Unmarshal(text, &w); err != nil {
 		return err
@@ -203,8 +195,16 @@ func (i *pushItem) unwrap(text []byte) error {
 	if w.TransactionID != "" {
 		i.TransactionID = w.TransactionID
 	}
+	if err := i.setHeaders(w.Headers); err != nil {
+		return err
+	}
+	i.contentType = w.ContentType
+	i.Payload = w.Payload
 	if w.Encoding == "" {
-		i.Payload = w.Payload
+		if i.header != nil || w.ContentType != "" { // which only the route of bytes takes
+			i.raw = w.Payload
+			i.contentType = cmp.Or(w.ContentType, "application/json")
+		}
 		return nil
 	}
 	var encoded string
@@ -216,11 +216,52 @@ func (i *pushItem) unwrap(text []byte) error {
 	}
 	var err error
 	i.Payload, i.raw, err = readPayload(w.Encoding, []byte(encoded))
+	if i.raw == nil && i.header != nil {
+		i.raw, i.contentType = i.Payload, "application/json"
+	}
 	return err
 }
 
-// send pushes items in order: JSON ones together, bytes one by one on their own route.
-func (p *pusher) send(items []pushItem) error {
+// setHeaders turns headers into those of the route of bytes: names and values percent-encoded.
+func (i *pushItem) setHeaders(headers []messageHeader) error {
+	for _, h := range headers {
+		value := []byte(h.Value)
+		switch h.Encoding {
+		case "":
+		case "base64":
+			var err error
+			if value, err = base64.StdEncoding.DecodeString(h.Value); err != nil {
+				return fmt.Errorf("header %s: %w", h.Name, err)
+			}
+		default:
+			return fmt.Errorf("header %s: unknown encoding %s", h.Name, h.Encoding)
+		}
+		if i.header == nil {
+			i.header = http.Header{}
+		}
+		name := "Queen-H-" + percent([]byte(h.Name))
+		i.header[name] = append(i.header[name], percent(value))
+	}
+	return nil
+}
+
+// percent keeps lower-case letters, digits and -._~ and writes every other byte as %XX, so that it survives in a header.
+func percent(text []byte) string {
+	var b strings.Builder
+	for _, c := range text {
+		if c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || strings.IndexByte("-._~", c) >= 0 {
+			b.WriteByte(c)
+			continue
+		}
+		fmt.Fprintf(&b, "%%%02X", c)
+	}
+	return b.String()
+}
+
+// send pushes what was taken, in order: JSON messages together, bytes one by one on their own route.
+func (p *pusher) send() error {
+	items := p.batch
+	p.batch, p.bytes = nil, 0
 	for len(items) > 0 {
 		n := 0
 		for n < len(items) && items[n].raw == nil {
@@ -228,11 +269,11 @@ func (p *pusher) send(items []pushItem) error {
 		}
 		var err error
 		if n > 0 {
-			err = p.call(items[:n], request{method: http.MethodPost, path: "/api/v1/push", write: true,
-				body: map[string]any{"items": items[:n]}})
+			err = p.push(items[:n], request{Method: http.MethodPost, Path: "/api/v1/push", Write: true,
+				Body: map[string]any{"items": items[:n]}})
 		} else {
 			n = 1
-			err = p.call(items[:1], items[0].rawRequest())
+			err = p.push(items[:1], items[0].rawRequest())
 		}
 		if err != nil {
 			return err
@@ -244,11 +285,11 @@ func (p *pusher) send(items []pushItem) error {
 
 func (i *pushItem) rawRequest() request {
 	q := url.Values{"queue": {i.Queue}, "partition": {i.Partition}, "transactionId": {i.TransactionID}}
-	return request{method: http.MethodPost, path: "/api/v1/push/raw?" + q.Encode(), write: true,
-		raw: i.raw, contentType: "application/octet-stream"}
+	return request{Method: http.MethodPost, Path: "/api/v1/push/raw?" + q.Encode(), Write: true,
+		Raw: i.raw, ContentType: cmp.Or(i.contentType, "application/octet-stream"), Header: i.header}
 }
 
-func (p *pusher) call(items []pushItem, r request) error {
+func (p *pusher) push(items []pushItem, r request) error {
 	var answer []struct {
 		MessageID string  `json:"message_id"`
 		Status    string  `json:"status"`
@@ -256,10 +297,10 @@ func (p *pusher) call(items []pushItem, r request) error {
 		Error     string  `json:"error"`
 	}
 	p.all += len(items)
-	if p.dryRun {
+	if p.w.DryRun {
 		return p.report(items, func(int, *pushed) string { return "planned" })
 	}
-	_, err := p.api.call(p.ctx, r, &answer)
+	_, err := p.call(r, &answer)
 	switch {
 	case cli.Code(err) == cli.OutcomeUnknown:
 		return errors.Join(p.report(items, func(int, *pushed) string { return "unknown" }), err)

@@ -1,7 +1,6 @@
 package client
 
 import (
-	"bufio"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -9,18 +8,22 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"queen/tools/cli"
+	"queen/tools/remote"
 )
 
 func queueCommand(s cli.Streams) *cobra.Command {
-	cmd := &cobra.Command{Use: "queue", Short: "List, describe and delete queues"}
-	cmd.AddCommand(queueListCommand(s), queueDescribeCommand(s), queueDeleteCommand(s))
+	cmd := &cobra.Command{Use: "queue", Short: "List, describe, configure and delete queues"}
+	cmd.AddCommand(queueListCommand(s), queueDescribeCommand(s), queueConfigureCommand(s, true), queueConfigureCommand(s, false),
+		queueDeleteCommand(s), queueDepthCommand(s), queueStatsCommand(s))
 	return cmd
 }
+
+func queuePath(queue string) string { return "/api/v1/resources/queues/" + url.PathEscape(queue) }
 
 // listedQueue is one row of the list.
 type listedQueue struct {
@@ -36,84 +39,172 @@ type listedQueue struct {
 	CreatedAt string `json:"createdAt"`
 }
 
+// ShiftTimes puts the row's time into a zone.
+func (q *listedQueue) ShiftTimes(zone *time.Location) { q.CreatedAt = cli.InZone(q.CreatedAt, zone) }
+
 var listedColumns = []cli.Column[listedQueue]{
-	{Head: "name", Cell: func(q listedQueue) string { return q.Name }},
+	{Head: "name", Key: true, Cell: func(q listedQueue) string { return q.Name }},
 	{Head: "namespace", Cell: func(q listedQueue) string { return q.Namespace }},
 	{Head: "task", Cell: func(q listedQueue) string { return q.Task }},
 	{Head: "partitions", Cell: func(q listedQueue) string { return strconv.FormatUint(q.Partitions, 10) }},
-	{Head: "messages", Cell: func(q listedQueue) string { return strconv.FormatUint(q.Messages.Total, 10) }},
+	{Head: "messages", Field: "messages.total", Cell: func(q listedQueue) string { return strconv.FormatUint(q.Messages.Total, 10) }},
 	{Head: "pending", Cell: func(q listedQueue) string { return strconv.FormatUint(q.Messages.Pending, 10) }},
+	{Head: "processing", Wide: true, Cell: func(q listedQueue) string { return strconv.FormatUint(q.Messages.Processing, 10) }},
 	{Head: "created at", Cell: func(q listedQueue) string { return q.CreatedAt }},
 }
 
 func queueListCommand(s cli.Streams) *cobra.Command {
 	cmd := &cobra.Command{Use: "list", Short: "List queues", Args: cobra.NoArgs}
-	return command(s, cmd, "json", func(s *session, _ []string) error {
-		var answer struct{ Queues []listedQueue }
-		if _, err := s.call(s.ctx, request{method: http.MethodGet, path: "/api/v1/resources/queues"}, &answer); err != nil {
+	return command(s, cmd, "json", listedColumns, func(s *session, out *cli.Printer[listedQueue], _ []string) error {
+		return s.queues(out.AddAll)
+	})
+}
+
+// queues calls f for every page of queues.
+func (s *session) queues(f func([]listedQueue) error) error {
+	for after := ""; ; {
+		var answer struct {
+			Queues *[]listedQueue
+			Next   string
+		}
+		path := "/api/v1/resources/queues"
+		if after != "" {
+			path += "?" + url.Values{"after": {after}}.Encode()
+		}
+		if _, err := s.call(get(path), &answer); err != nil {
 			return err
 		}
-		out := printer(s, listedColumns)
-		for _, q := range answer.Queues {
-			if err := out.Add(q); err != nil {
-				return err
-			}
+		if answer.Queues == nil {
+			return s.Stranger("there are no queues")
 		}
-		return out.Close()
-	})
+		if err := f(*answer.Queues); err != nil || answer.Next == "" {
+			return err
+		}
+		after = answer.Next
+	}
 }
 
 func queueDescribeCommand(s cli.Streams) *cobra.Command {
-	cmd := &cobra.Command{Use: "describe QUEUE", Short: "Show a queue's options and depth", Args: cobra.ExactArgs(1)}
-	group := cmd.Flags().StringP("group", "g", "", "show the depth as this consumer group sees it")
-	return command(s, cmd, "json", func(s *session, args []string) error {
-		at := "/api/v1/resources/queues/" + url.PathEscape(args[0])
-		var described map[string]json.RawMessage
-		if _, err := s.call(s.ctx, request{method: http.MethodGet, path: at}, &described); err != nil {
+	cmd := &cobra.Command{Use: "describe QUEUE", Short: "Show a queue's options and depth", Args: cobra.ExactArgs(1),
+		ValidArgsFunction: arguments(completeQueue(s))}
+	var group string
+	groupFlag(s, cmd, &group, "show the depth as this consumer group sees it")
+	columns := []string{"=name", "namespace", "task", "createdAt", "depth", "options", "totals", "partitions"}
+	return rowCommand(s, cmd, "json", columns, func(s *session, out *cli.Printer[row], args []string) error {
+		described, err := s.Ask(get(queuePath(args[0])), "name")
+		if err != nil {
 			return err
 		}
 		var depth json.RawMessage
-		path := at + "/depth"
-		if *group != "" {
-			path += "?" + url.Values{"group": {*group}}.Encode()
-		}
-		if _, err := s.call(s.ctx, request{method: http.MethodGet, path: path}, &depth); err != nil {
+		if _, err := s.call(get(depthPath(args[0], group)), &depth); err != nil {
 			return err
 		}
 		described["depth"] = depth
-		if s.format != "table" {
-			return printer[map[string]json.RawMessage](s, nil).One(described)
+		pairs, err := describedPairs(described)
+		if err != nil {
+			return err
 		}
-		return s.describe(described, depth)
+		return out.Detail(described, pairs)
 	})
 }
 
-// describe prints options and depth for people, one per line.
-func (s *session) describe(queue map[string]json.RawMessage, depth json.RawMessage) error {
+func depthPath(queue, group string) string {
+	path := queuePath(queue) + "/depth"
+	if group != "" {
+		path += "?" + url.Values{"group": {group}}.Encode()
+	}
+	return path
+}
+
+// describedPairs are options and depth for people.
+func describedPairs(queue row) ([][2]string, error) {
 	var d struct{ Pending, Processing, Ready uint64 }
 	var options map[string]json.RawMessage
-	if err := json.Unmarshal(depth, &d); err != nil {
-		return cli.Errorf(cli.Server, "depth: %w", err)
+	if err := json.Unmarshal(queue["depth"], &d); err != nil {
+		return nil, cli.Errorf(cli.Server, "depth: %w", err)
 	}
 	if err := json.Unmarshal(queue["options"], &options); err != nil {
-		return cli.Errorf(cli.Server, "options: %w", err)
+		return nil, cli.Errorf(cli.Server, "options: %w", err)
 	}
-	out := printer(s, []cli.Column[[2]string]{
-		{Head: "what", Cell: func(r [2]string) string { return r[0] }},
-		{Head: "value", Cell: func(r [2]string) string { return r[1] }},
-	})
-	rows := [][2]string{{"name", unquoted(queue["name"])}, {"created at", unquoted(queue["createdAt"])},
+	pairs := [][2]string{{"name", queue.Text("name")}, {"created at", queue.Text("createdAt")},
 		{"pending", strconv.FormatUint(d.Pending, 10)}, {"processing", strconv.FormatUint(d.Processing, 10)},
 		{"ready", strconv.FormatUint(d.Ready, 10)}}
 	for _, key := range slices.Sorted(maps.Keys(options)) {
-		rows = append(rows, [2]string{"option " + key, unquoted(options[key])})
+		pairs = append(pairs, [2]string{"option " + key, cli.Unquoted(options[key])})
 	}
-	for _, r := range rows {
-		if err := out.Add(r); err != nil {
-			return err
+	return pairs, nil
+}
+
+func queueDepthCommand(s cli.Streams) *cobra.Command {
+	cmd := &cobra.Command{Use: "depth QUEUE", Short: "Count what a group, or the slowest one, has before it", Args: cobra.ExactArgs(1),
+		ValidArgsFunction: arguments(completeQueue(s))}
+	var group string
+	groupFlag(s, cmd, &group, "count for this consumer group")
+	columns := []string{"=queue", "group", "pending", "processing", "ready", "partitionsPending", "partitionsReady"}
+	return rowCommand(s, cmd, "json", columns, func(s *session, out *cli.Printer[row], args []string) error {
+		return s.Told(out, get(depthPath(args[0], group)), "pending")
+	})
+}
+
+// queueTotals is what stats prints.
+type queueTotals struct {
+	Queue  string `json:"queue"`
+	Totals struct {
+		Total      uint64 `json:"total"`
+		Pending    uint64 `json:"pending"`
+		Processing uint64 `json:"processing"`
+		Completed  uint64 `json:"completed"`
+		DeadLetter uint64 `json:"deadLetter"`
+	} `json:"totals"`
+	RetainedBytes uint64 `json:"retainedBytes"`
+	SweptAt       string `json:"sweptAt,omitempty"`
+}
+
+// ShiftTimes puts the row's time into a zone.
+func (q *queueTotals) ShiftTimes(zone *time.Location) { q.SweptAt = cli.InZone(q.SweptAt, zone) }
+
+var totalsColumns = []cli.Column[queueTotals]{
+	{Head: "queue", Key: true, Cell: func(q queueTotals) string { return q.Queue }},
+	{Head: "total", Cell: func(q queueTotals) string { return strconv.FormatUint(q.Totals.Total, 10) }},
+	{Head: "pending", Cell: func(q queueTotals) string { return strconv.FormatUint(q.Totals.Pending, 10) },
+		Help: "not settled by the slowest group"},
+	{Head: "processing", Cell: func(q queueTotals) string { return strconv.FormatUint(q.Totals.Processing, 10) }, Help: "under a lease"},
+	{Head: "completed", Cell: func(q queueTotals) string { return strconv.FormatUint(q.Totals.Completed, 10) }},
+	{Head: "dead letter", Cell: func(q queueTotals) string { return strconv.FormatUint(q.Totals.DeadLetter, 10) }},
+	{Head: "retained bytes", Cell: func(q queueTotals) string { return strconv.FormatUint(q.RetainedBytes, 10) }, Help: "as they are stored"},
+	{Head: "swept at", Wide: true, Cell: func(q queueTotals) string { return q.SweptAt }, Help: "when bytes were counted"},
+}
+
+func queueStatsCommand(s cli.Streams) *cobra.Command {
+	cmd := &cobra.Command{Use: "stats [QUEUE...]", Short: "Count the messages of queues by what became of them",
+		Long: "Count the messages of the queues named, or of all of them, by what became of them.", ValidArgsFunction: completeQueue(s)}
+	return command(s, cmd, "json", totalsColumns, func(s *session, out *cli.Printer[queueTotals], args []string) error {
+		if len(args) == 0 {
+			err := s.queues(func(page []listedQueue) error {
+				for _, q := range page {
+					args = append(args, q.Name)
+				}
+				return nil
+			})
+			if err != nil {
+				return err
+			}
 		}
-	}
-	return out.Close()
+		for _, name := range args {
+			described, err := s.Ask(get(queuePath(name)), "totals")
+			if err != nil {
+				return err
+			}
+			totals := queueTotals{Queue: name, RetainedBytes: number(described["retainedBytes"]), SweptAt: described.Text("sweptAt")}
+			if err := json.Unmarshal(described["totals"], &totals.Totals); err != nil {
+				return cli.Errorf(cli.Server, "totals of queue %s: %w", name, err)
+			}
+			if err := out.Add(totals); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // deletedQueue is the outcome of a delete.
@@ -125,61 +216,43 @@ type deletedQueue struct {
 }
 
 var deletedColumns = []cli.Column[deletedQueue]{
-	{Head: "queue", Cell: func(r deletedQueue) string { return r.Queue }},
+	{Head: "queue", Key: true, Cell: func(r deletedQueue) string { return r.Queue }},
 	{Head: "deleted", Cell: func(r deletedQueue) string { return strconv.FormatBool(r.Deleted) }},
 	{Head: "pending", Cell: func(r deletedQueue) string { return strconv.FormatUint(r.Pending, 10) }},
 }
 
 func queueDeleteCommand(s cli.Streams) *cobra.Command {
+	var w cli.Write
 	cmd := &cobra.Command{Use: "delete QUEUE", Short: "Delete a queue with its messages, cursors and dead letters",
-		Args: cobra.ExactArgs(1)}
-	yes := cmd.Flags().Bool("yes", false, "do not ask")
-	dryRun := cmd.Flags().Bool("dry-run", false, "print what would be deleted")
-	return command(s, cmd, "json", func(s *session, args []string) error {
-		return s.deleteQueue(args[0], *yes, *dryRun)
+		Args: cobra.ExactArgs(1), ValidArgsFunction: arguments(completeQueue(s))}
+	w.YesFlag(cmd)
+	w.DryRunFlag(cmd)
+	return command(s, cmd, "json", deletedColumns, func(s *session, out *cli.Printer[deletedQueue], args []string) error {
+		return s.deleteQueue(args[0], w, out)
 	})
 }
 
-func (s *session) deleteQueue(name string, yes, dryRun bool) error {
-	at := "/api/v1/resources/queues/" + url.PathEscape(name)
+func (s *session) deleteQueue(name string, w cli.Write, out *cli.Printer[deletedQueue]) error {
 	var depth struct{ Pending uint64 }
-	_, err := s.call(s.ctx, request{method: http.MethodGet, path: at + "/depth"}, &depth)
-	exists := status(err) != http.StatusNotFound
+	_, err := s.call(get(depthPath(name, "")), &depth)
+	exists := remote.Status(err) != http.StatusNotFound
 	if err != nil && exists {
 		return err
 	}
-	row := deletedQueue{Queue: name, Pending: depth.Pending, DryRun: dryRun}
-	if exists && !dryRun {
+	row := deletedQueue{Queue: name, Pending: depth.Pending, DryRun: w.DryRun}
+	if exists && !w.DryRun {
 		plan := fmt.Sprintf("This deletes queue %s with its messages (%d pending), cursors and dead letters.", name, depth.Pending)
-		if err := s.confirm(plan, name, yes); err != nil {
+		if err := s.Confirm(plan, name, w); err != nil {
 			return err
 		}
-		if _, err := s.call(s.ctx, request{method: http.MethodDelete, path: at, write: true}, &row); err != nil {
+		r := request{Method: http.MethodDelete, Path: queuePath(name), Write: true}
+		if _, err := s.call(r, &row); err != nil {
 			return err
 		}
 		row.Queue = name
 	}
-	if err := printer(s, deletedColumns).One(row); err != nil || exists {
+	if err := out.One(row); err != nil || exists {
 		return err
 	}
 	return cli.Exit(cli.Nothing)
-}
-
-// confirm tells the plan and asks for the name of what it is about, on a terminal. Without one, only --yes will do.
-func (s *session) confirm(plan, name string, yes bool) error {
-	if yes {
-		return nil
-	}
-	if !cli.Terminal(s.In) {
-		return cli.Errorf(cli.Usage, "nothing was done: standard input is no terminal, and --yes is missing")
-	}
-	fmt.Fprintf(s.Err, "%s\nType its name (%s): ", plan, name)
-	answer, err := bufio.NewReader(s.input()).ReadString('\n')
-	if s.ctx.Err() != nil {
-		return cli.Exit(cli.Interrupted)
-	}
-	if err != nil || strings.TrimRight(answer, "\r\n") != name {
-		return cli.Errorf(cli.Usage, "nothing was done: that is not the name")
-	}
-	return nil
 }

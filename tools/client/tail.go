@@ -2,9 +2,7 @@ package client
 
 import (
 	"maps"
-	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -25,15 +23,14 @@ const (
 // tailer runs one tail command.
 type tailer struct {
 	*session
+	*messages
 	pop       popper
 	queue     string
 	partition string
-	from      string
+	start     string
+	from      cli.Instant
 	limit     int
-	payload   string
 
-	out     *cli.Printer[Message]
-	printed int
 	// next is the first offset not yet printed, by partition.
 	next map[string]uint64
 }
@@ -42,33 +39,26 @@ func tailCommand(s cli.Streams) *cobra.Command {
 	t := tailer{next: map[string]uint64{}}
 	cmd := &cobra.Command{Use: "tail QUEUE", Short: "Follow a queue", Args: cobra.ExactArgs(1),
 		Long: `Print messages as they come, until a signal or --limit. Messages are read by offset: no lease is taken and no
-cursor moves, unless --group is given, which consumes for that group and settles at delivery.`}
+cursor moves, unless --group is given, which consumes for that group and settles at delivery.`,
+		ValidArgsFunction: arguments(completeQueue(s))}
 	f := cmd.Flags()
 	f.StringVarP(&t.partition, "partition", "p", "", "only this partition")
-	f.StringVar(&t.from, "from", "end", "where to begin: beginning or end")
+	f.StringVar(&t.start, "from", "end", "where to begin: "+instantHelp)
 	f.IntVarP(&t.limit, "limit", "n", 0, "end after so many messages; 0 goes on")
-	f.StringVarP(&t.pop.group, "group", "g", "", "consume as this consumer group")
-	f.StringVar(&t.payload, "payload", "auto", "how payloads are printed: auto, json, utf8, base64, hex, none")
-	return command(s, cmd, "ndjson", func(s *session, args []string) error {
-		t.session, t.queue, t.out = s, args[0], printer(s, messageColumns)
+	groupFlag(s, cmd, &t.pop.group, "consume as this consumer group")
+	return messageCommand(s, cmd, messageColumns, func(s *session, out *messages, args []string) (err error) {
+		t.session, t.messages, t.queue = s, out, args[0]
+		if t.from, err = cli.ParseInstant("from", t.start); err != nil {
+			return err
+		}
+		if t.limit < 0 {
+			return cli.Errorf(cli.Usage, "--limit is at least 0")
+		}
 		return t.run()
 	})
 }
 
 func (t *tailer) run() error {
-	if t.from != "beginning" && t.from != "end" {
-		return cli.Errorf(cli.Usage, "--from %s: there are beginning, end", t.from)
-	}
-	if t.limit < 0 {
-		return cli.Errorf(cli.Usage, "--limit is at least 0")
-	}
-	if err := checkPayload(t.payload); err != nil {
-		return err
-	}
-	if t.format != "ndjson" && t.limit == 0 {
-		t.format = "ndjson" // the other formats print at the end, which does not come
-		t.out = printer(t.session, messageColumns)
-	}
 	follow := t.followQueue
 	switch {
 	case t.pop.group != "":
@@ -77,10 +67,7 @@ func (t *tailer) run() error {
 		follow = t.followPartition
 	}
 	err := follow()
-	if closed := t.out.Close(); err == nil {
-		err = closed
-	}
-	if t.ctx.Err() != nil {
+	if t.Ctx.Err() != nil {
 		return cli.Exit(cli.Interrupted)
 	}
 	return err
@@ -89,31 +76,26 @@ func (t *tailer) run() error {
 // print prints messages in their order; done is true once the limit is reached.
 func (t *tailer) print(messages []Message) (done bool, err error) {
 	for _, m := range messages {
-		if t.limit > 0 && t.printed == t.limit {
-			return true, nil
+		if t.limit > 0 && t.n == t.limit {
+			break
 		}
 		t.next[m.Partition] = m.Offset + 1
-		m.show(t.payload)
-		if err := t.out.Add(m); err != nil {
+		if err := t.add(m); err != nil {
 			return true, err
 		}
-		t.printed++
 	}
-	return t.limit > 0 && t.printed == t.limit, nil
+	return t.limit > 0 && t.n == t.limit, t.flush()
 }
 
 // followGroup consumes. The limit also bounds each pop, because what a pop delivers is settled.
 func (t *tailer) followGroup() error {
 	p := &t.pop
-	p.session, p.queue, p.partition, p.from = t.session, t.queue, t.partition, "new"
-	if t.from == "beginning" {
-		p.from = "all"
-	}
+	p.session, p.queue, p.partition, p.from = t.session, t.queue, t.partition, t.from.String()
 	p.autoAck, p.wait, p.partitions = true, tailWait, 64
 	for {
 		p.batch = 200
 		if t.limit > 0 {
-			p.batch = min(p.batch, t.limit-t.printed)
+			p.batch = min(p.batch, t.limit-t.n)
 		}
 		messages, err := p.pop()
 		if err != nil {
@@ -136,8 +118,15 @@ func (t *tailer) followPartition() error {
 		return answers[0].refusal(e)
 	}
 	e.Offset = answers[0].LogStartOffset
-	if t.from == "end" {
+	switch {
+	case t.from.End:
 		e.Offset = answers[0].HighWatermark
+	case !t.from.Beginning:
+		offsets, err := t.offsetsAt(t.queue, []string{t.partition}, t.from)
+		if err != nil {
+			return err
+		}
+		e.Offset = offsets[0]
 	}
 	for {
 		answers, err := t.fetch([]fetchEntry{e}, tailWait)
@@ -162,34 +151,56 @@ func (t *tailer) followPartition() error {
 	}
 }
 
-// changedPartition is a partition in the listing of a queue.
-type changedPartition struct {
-	Name       string
-	LastOffset int64
-	LogStart   uint64
+// begin says for every partition that there is where its tail starts. Those that come later are printed from their first
+// message on.
+func (t *tailer) begin() error {
+	var asked []string
+	err := t.partitions(t.queue, func(p changedPartition) error {
+		if len(t.next) >= tailPartitionsMax {
+			return t.tooMany()
+		}
+		t.next[p.Name] = p.LogStart
+		switch {
+		case t.from.End:
+			t.next[p.Name] = p.end()
+		case !t.from.Beginning:
+			asked = append(asked, p.Name)
+		}
+		return nil
+	})
+	for names := range slices.Chunk(asked, fetchEntriesMax) {
+		if err != nil {
+			return err
+		}
+		var offsets []uint64
+		if offsets, err = t.offsetsAt(t.queue, names, t.from); err == nil {
+			for i, name := range names {
+				t.next[name] = offsets[i]
+			}
+		}
+	}
+	return err
+}
+
+func (t *tailer) tooMany() error {
+	return cli.Errorf(cli.Usage, "queue %s has more than %d partitions: name one with --partition", t.queue, tailPartitionsMax)
 }
 
 // followQueue lists the queue's partitions again and again and reads those that have grown.
 func (t *tailer) followQueue() error {
-	first := true
+	if err := t.begin(); err != nil {
+		return err
+	}
 	for {
 		grown := map[string]uint64{}
-		err := t.partitions(func(p changedPartition) error {
+		err := t.partitions(t.queue, func(p changedPartition) error {
 			next, known := t.next[p.Name]
-			end := uint64(p.LastOffset + 1)
-			switch {
-			case known && next >= p.LogStart:
-			case first && t.from == "end" && !known:
-				next = end
-			default:
-				next = p.LogStart
+			if !known && len(t.next) >= tailPartitionsMax {
+				return t.tooMany()
 			}
-			if len(t.next) >= tailPartitionsMax && !known {
-				return cli.Errorf(cli.Usage, "queue %s has more than %d partitions: name one with --partition", t.queue,
-					tailPartitionsMax)
-			}
+			next = max(next, p.LogStart)
 			t.next[p.Name] = next
-			if next < end {
+			if next < p.end() {
 				grown[p.Name] = next
 			}
 			return nil
@@ -197,7 +208,6 @@ func (t *tailer) followQueue() error {
 		if err != nil {
 			return err
 		}
-		first = false
 		done, err := t.readGrown(grown)
 		if done || err != nil {
 			return err
@@ -206,7 +216,7 @@ func (t *tailer) followQueue() error {
 			continue
 		}
 		select {
-		case <-t.ctx.Done():
+		case <-t.Ctx.Done():
 			return nil
 		case <-time.After(tailPause):
 		}
@@ -238,45 +248,4 @@ func (t *tailer) readGrown(grown map[string]uint64) (done bool, err error) {
 		}
 	}
 	return false, nil
-}
-
-// partitions calls f for every partition of the queue.
-func (t *tailer) partitions(f func(changedPartition) error) error {
-	var after *string
-	for {
-		var answer struct {
-			Entries []struct {
-				Error      string
-				Partitions []changedPartition
-				Next       *string
-			}
-		}
-		entry := map[string]any{"queue": t.queue}
-		if after != nil {
-			entry["after"] = *after
-		}
-		if _, err := t.call(t.ctx, request{method: http.MethodPost, path: "/api/v1/partitions/changed",
-			body: map[string]any{"entries": []any{entry}}}, &answer); err != nil {
-			return err
-		}
-		if len(answer.Entries) != 1 {
-			return cli.Errorf(cli.Server, "%d answers for 1 queue", len(answer.Entries))
-		}
-		e := &answer.Entries[0]
-		switch {
-		case strings.HasPrefix(e.Error, "UNKNOWN"):
-			return cli.Errorf(cli.Usage, "there is no queue %s", t.queue)
-		case e.Error != "":
-			return cli.Errorf(cli.Server, "queue %s: %s", t.queue, e.Error)
-		}
-		for _, p := range e.Partitions {
-			if err := f(p); err != nil {
-				return err
-			}
-		}
-		if e.Next == nil {
-			return nil
-		}
-		after = e.Next
-	}
 }

@@ -37,7 +37,7 @@ type timerWhen struct {
 func (w *timerWhen) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.DurationVar(&w.delay, "delay", 0, "push so long from now: 30m")
-	f.StringVar(&w.at, "at", "", "push at this time, RFC 3339")
+	f.StringVar(&w.at, "at", "", "push at this time: RFC 3339, or seconds since 1970")
 	f.StringVar(&w.cron, "cron", "", "push again and again: minute, hour, day, month, weekday")
 	f.StringVar(&w.tz, "tz", "", "with --cron: the time zone, as Europe/Berlin; default: UTC")
 	f.StringVar(&w.catchUp, "catch-up", "", "with --cron: what to do about missed times: one (default), all, skip")
@@ -68,21 +68,22 @@ func (w *timerWhen) put(op map[string]any) (err error) {
 }
 
 func timerScheduleCommand(s cli.Streams) *cobra.Command {
-	var w writeOptions
+	var w cli.Write
 	var when timerWhen
 	var partition, transaction, file, payload string
 	cmd := &cobra.Command{Use: "schedule QUEUE KEY [PAYLOAD]", Short: "Schedule a message, in place of the timer of that key",
 		Long: "Schedule PAYLOAD, what is in --file, or standard input. What is no JSON is pushed as a string, or as bytes.",
 		Args: cobra.RangeArgs(2, 3)}
 	when.flags(cmd)
-	w.keyFlag(cmd)
-	w.dryRunFlag(cmd)
+	w.KeyFlag(cmd)
+	w.DryRunFlag(cmd)
 	f := cmd.Flags()
 	f.StringVarP(&partition, "partition", "p", "", "the partition; default: Default")
 	f.StringVar(&transaction, "transaction-id", "", "the transactionId of the message; default: one is made")
 	f.StringVar(&file, "file", "", "read the payload from a file; - is standard input")
 	f.StringVar(&payload, "payload", "auto", "how the payload is written: auto, json, utf8, base64, hex, none")
-	return command(s, cmd, "json", func(s *session, args []string) error {
+	columns := []string{"queue", "=timerKey", "status", "deliverAt", "txn", "dryRun"}
+	return rowCommand(s, cmd, "json", columns, func(s *session, out *cli.Printer[row], args []string) error {
 		op := map[string]any{"op": "schedule", "queue": args[0], "timerKey": args[1]}
 		if err := when.put(op); err != nil {
 			return err
@@ -111,44 +112,41 @@ func timerScheduleCommand(s cli.Streams) *cobra.Command {
 		if transaction != "" {
 			op["txn"] = transaction
 		}
-		if w.dryRun {
-			return s.planned(op)
+		if w.DryRun {
+			return planned(out, op)
 		}
-		answer, err := s.operate(timersPath, true, w.key, "status", op)
+		answer, err := s.operate(timersPath, true, w.Key, "status", op)
 		if err != nil {
 			return err
 		}
-		return printer(s, rowColumns("queue", "timerKey", "status", "deliverAt", "txn")).One(answer)
+		return out.One(answer)
 	})
 }
 
 func timerGetCommand(s cli.Streams) *cobra.Command {
 	cmd := &cobra.Command{Use: "get QUEUE KEY", Short: "Show a timer; exits 4 when there is none", Args: cobra.ExactArgs(2)}
-	return command(s, cmd, "json", func(s *session, args []string) error {
-		answer, err := s.ask(request{method: http.MethodGet, path: timerPath(args[0], args[1])}, "found")
+	columns := []string{"=timerKey", "partition", "deliverAt", "cron", "txn", "attempts", "payload"}
+	return rowCommand(s, cmd, "json", columns, func(s *session, out *cli.Printer[row], args []string) error {
+		answer, err := s.Ask(get(timerPath(args[0], args[1])), "found")
 		if err != nil {
 			return err
 		}
-		answer.openPayload()
-		err = printer(s, rowColumns("timerKey", "partition", "deliverAt", "cron", "txn", "attempts", "payload")).One(answer)
-		if err != nil || answer.is("found") {
-			return err
-		}
-		return cli.Exit(cli.Nothing)
+		openPayload(answer)
+		return oneOr(out, answer, "found", cli.Nothing)
 	})
 }
 
 // openPayload shows a payload that is JSON as it is. Other bytes stay base64, and an encoding says so.
-func (r row) openPayload() {
+func openPayload(r row) {
 	if r["payload"] == nil {
 		return
 	}
-	b, err := base64.StdEncoding.DecodeString(unquoted(r["payload"]))
+	b, err := base64.StdEncoding.DecodeString(r.Text("payload"))
 	if err == nil && json.Valid(b) && utf8.Valid(b) {
 		r["payload"] = b
 		return
 	}
-	r.set("encoding", "base64")
+	r.Set("encoding", "base64")
 }
 
 func timerListCommand(s cli.Streams) *cobra.Command {
@@ -158,44 +156,40 @@ func timerListCommand(s cli.Streams) *cobra.Command {
 		Args: cobra.ExactArgs(1)}
 	cmd.Flags().StringVar(&after, "after", "", "begin behind this key")
 	cmd.Flags().IntVarP(&limit, "limit", "n", 0, "end after so many timers; 0: all")
-	return command(s, cmd, "ndjson", func(s *session, args []string) error {
-		columns := []string{"timerKey", "partition", "deliverAt", "cron", "txn", "attempts", "lastError"}
-		return s.pages(limit, after, columns, func(limit int, after string) request {
+	columns := []string{"=timerKey", "partition", "deliverAt", "cron", "txn", "attempts", "lastError"}
+	return rowCommand(s, cmd, "ndjson", columns, func(s *session, out *cli.Printer[row], args []string) error {
+		return s.pages(out, limit, after, func(limit int, after string) request {
 			q := url.Values{"limit": {strconv.Itoa(limit)}}
 			if after != "" {
 				q.Set("after", after)
 			}
-			return request{method: http.MethodGet, path: timersPath + "/" + url.PathEscape(args[0]) + "?" + q.Encode()}
+			return get(timersPath + "/" + url.PathEscape(args[0]) + "?" + q.Encode())
 		})
 	})
 }
 
 func timerCancelCommand(s cli.Streams) *cobra.Command {
-	var w writeOptions
+	var w cli.Write
 	cmd := &cobra.Command{Use: "cancel QUEUE KEY", Short: "Cancel a timer; exits 4 when there is none", Args: cobra.ExactArgs(2)}
-	w.dryRunFlag(cmd)
-	return command(s, cmd, "json", func(s *session, args []string) error {
-		if w.dryRun {
-			return s.planned(map[string]any{"op": "cancel", "queue": args[0], "timerKey": args[1]})
+	w.DryRunFlag(cmd)
+	return rowCommand(s, cmd, "json", []string{"queue", "=timerKey", "status", "dryRun"}, func(s *session, out *cli.Printer[row], args []string) error {
+		if w.DryRun {
+			return planned(out, map[string]any{"op": "cancel", "queue": args[0], "timerKey": args[1]})
 		}
-		answer, err := s.ask(request{method: http.MethodDelete, path: timerPath(args[0], args[1]), write: true}, "ok")
+		answer, err := s.Ask(request{Method: http.MethodDelete, Path: timerPath(args[0], args[1]), Write: true}, "ok")
 		if err != nil {
 			return err
 		}
-		err = printer(s, rowColumns("queue", "timerKey", "status")).One(answer)
-		if err != nil || answer.is("ok") {
-			return err
-		}
-		return cli.Exit(cli.Nothing)
+		return oneOr(out, answer, "ok", cli.Nothing)
 	})
 }
 
 func timerCountCommand(s cli.Streams) *cobra.Command {
 	cmd := &cobra.Command{Use: "count QUEUE PREFIX", Short: "Count the timers whose keys begin with PREFIX",
 		Args: cobra.ExactArgs(2)}
-	return command(s, cmd, "json", func(s *session, args []string) error {
+	return rowCommand(s, cmd, "json", []string{"count"}, func(s *session, out *cli.Printer[row], args []string) error {
 		q := url.Values{"mode": {"count"}, "prefix": {args[1]}}
-		r := request{method: http.MethodGet, path: timersPath + "/" + url.PathEscape(args[0]) + "?" + q.Encode()}
-		return s.told(r, "count")
+		r := get(timersPath + "/" + url.PathEscape(args[0]) + "?" + q.Encode())
+		return s.Told(out, r, "count")
 	})
 }

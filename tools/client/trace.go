@@ -15,6 +15,9 @@ func traceCommand(s cli.Streams) *cobra.Command {
 	return cmd
 }
 
+// traceColumns are those of a note.
+var traceColumns = []string{"created_at", "event_type", "consumer_group", "trace_names", "data"}
+
 // address names a message.
 type address struct{ partition, transaction string }
 
@@ -27,16 +30,18 @@ func traceAddCommand(s cli.Streams) *cobra.Command {
 	var a address
 	var names []string
 	var kind, group, file string
+	var w cli.Write
 	cmd := &cobra.Command{Use: "add [DATA]", Short: "Note DATA, a file or standard input about a message",
 		Args: cobra.MaximumNArgs(1)}
 	a.flags(cmd)
 	required(cmd, "partition-id", "transaction-id")
+	w.DryRunFlag(cmd)
 	f := cmd.Flags()
 	f.StringArrayVar(&names, "name", nil, "a name to find it by; may be repeated")
 	f.StringVar(&kind, "type", "info", "what kind of note it is")
-	f.StringVarP(&group, "group", "g", "", "the consumer group")
+	groupFlag(s, cmd, &group, "the consumer group")
 	f.StringVar(&file, "file", "", "read the data from a file; - is standard input")
-	return command(s, cmd, "json", func(s *session, args []string) error {
+	return rowCommand(s, cmd, "json", []string{"=traceId", "success", "dryRun"}, func(s *session, out *cli.Printer[row], args []string) error {
 		text, err := s.document(optional(args, 0), file)
 		if err != nil {
 			return err
@@ -52,7 +57,10 @@ func traceAddCommand(s cli.Streams) *cobra.Command {
 		if len(names) > 0 {
 			body["traceNames"] = names
 		}
-		return s.told(request{method: http.MethodPost, path: "/api/v1/traces", write: true, body: body}, "traceId", "success")
+		if w.DryRun {
+			return planned(out, body)
+		}
+		return s.Told(out, request{Method: http.MethodPost, Path: "/api/v1/traces", Write: true, Body: body}, "traceId")
 	})
 }
 
@@ -67,34 +75,27 @@ func traceGetCommand(s cli.Streams) *cobra.Command {
 	cmd.MarkFlagsMutuallyExclusive("name", "partition-id")
 	cmd.MarkFlagsOneRequired("name", "partition-id")
 	cmd.MarkFlagsRequiredTogether("partition-id", "transaction-id")
-	return command(s, cmd, "json", func(s *session, _ []string) error {
-		path := "/api/v1/traces/" + url.PathEscape(a.partition) + "/" + url.PathEscape(a.transaction)
+	return rowCommand(s, cmd, "json", traceColumns, func(s *session, out *cli.Printer[row], _ []string) error {
+		path := "/api/v1/traces/" + messageAddress(a.partition, a.transaction)
 		if name != "" {
 			path = "/api/v1/traces/by-name/" + url.PathEscape(name) + "?" + pageQuery(*limit, *offset).Encode()
 		} else if cmd.Flags().Changed("limit") || cmd.Flags().Changed("offset") {
 			return cli.Errorf(cli.Usage, "--limit and --offset go with --name")
 		}
-		traces, _, err := s.askList(request{method: http.MethodGet, path: path}, "traces")
-		if err != nil {
-			return err
-		}
-		err = s.rows(traces, "created_at", "event_type", "consumer_group", "trace_names", "data")
-		if err != nil || len(traces) > 0 {
-			return err
-		}
-		return cli.Exit(cli.Nothing)
+		return s.traces(out, path)
 	})
 }
 
 func traceNamesCommand(s cli.Streams) *cobra.Command {
 	cmd := &cobra.Command{Use: "names", Short: "List the names, the most used first", Args: cobra.NoArgs}
 	limit, offset := pageFlags(cmd)
-	return command(s, cmd, "json", func(s *session, _ []string) error {
-		r := request{method: http.MethodGet, path: "/api/v1/traces/names?" + pageQuery(*limit, *offset).Encode()}
-		names, _, err := s.askList(r, "trace_names")
+	columns := []string{"=trace_name", "trace_count", "message_count", "last_seen"}
+	return rowCommand(s, cmd, "json", columns, func(s *session, out *cli.Printer[row], _ []string) error {
+		r := get("/api/v1/traces/names?" + pageQuery(*limit, *offset).Encode())
+		names, _, err := s.AskList(r, "trace_names")
 		if err != nil {
 			return err
 		}
-		return s.rows(names, "trace_name", "trace_count", "message_count", "last_seen")
+		return out.AddAll(names)
 	})
 }

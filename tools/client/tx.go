@@ -10,7 +10,7 @@ import (
 )
 
 func txCommand(s cli.Streams) *cobra.Command {
-	var w writeOptions
+	var w cli.Write
 	var file string
 	cmd := &cobra.Command{Use: "tx", Short: "Acks, pushes, keys, timers and positions: all of them or none", Args: cobra.NoArgs,
 		Long: `Carry out the transaction that is in --file or on standard input, as POST /api/v1/transaction takes it:
@@ -19,9 +19,10 @@ func txCommand(s cli.Streams) *cobra.Command {
 
 Exits 6 when it was rolled back, with the reason; then nothing of it took place.`}
 	cmd.Flags().StringVarP(&file, "file", "f", "-", "the transaction; - is standard input")
-	w.keyFlag(cmd)
-	w.dryRunFlag(cmd)
-	return command(s, cmd, "json", func(s *session, _ []string) error {
+	w.KeyFlag(cmd)
+	w.DryRunFlag(cmd)
+	columns := []string{"=transactionId", "success", "reason", "error", "results", "operations", "kv", "timers", "positions", "dryRun"}
+	return rowCommand(s, cmd, "json", columns, func(s *session, out *cli.Printer[row], _ []string) error {
 		text, err := s.document(nil, file)
 		if err != nil {
 			return err
@@ -30,23 +31,21 @@ Exits 6 when it was rolled back, with the reason; then nothing of it took place.
 		if err := json.Unmarshal(text, &body); err != nil {
 			return cli.Errorf(cli.Usage, "a transaction is a JSON object: %w", err)
 		}
-		if w.dryRun {
-			body.set("dryRun", true)
-			return printer(s, rowColumns("operations", "kv", "timers", "positions")).One(body)
+		if w.DryRun {
+			return planned(out, body)
 		}
-		return s.transact(text, w.key)
+		return s.transact(out, text, w.Key)
 	})
 }
 
-func (s *session) transact(body []byte, key string) error {
-	answer, err := s.ask(request{method: http.MethodPost, path: "/api/v1/transaction", write: true, key: key,
-		raw: body, contentType: "application/json"}, "success")
+func (s *session) transact(out *cli.Printer[row], body []byte, key string) error {
+	answer, err := s.Ask(request{Method: http.MethodPost, Path: "/api/v1/transaction", Write: true, Key: key,
+		Raw: body, ContentType: "application/json"}, "success")
 	if err != nil {
 		return err
 	}
-	err = printer(s, rowColumns("transactionId", "success", "reason", "error", "results")).One(answer)
-	if err != nil || answer.is("success") {
+	if err := out.One(answer); err != nil || answer.Is("success") {
 		return err
 	}
-	return cli.Errorf(cli.Partly, "rolled back, %s: %s", unquoted(answer["reason"]), unquoted(answer["error"]))
+	return cli.Errorf(cli.Partly, "rolled back, %s: %s", answer.Text("reason"), answer.Text("error"))
 }

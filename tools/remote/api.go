@@ -38,6 +38,8 @@ type Request struct {
 	Key string
 	// Accept is the media type wanted; "" leaves it to the node.
 	Accept string
+	// Header is sent beside what the other members say; may be nil.
+	Header http.Header
 }
 
 // Refusal is an answer that refuses a call. It is inside of a *cli.Error, for errors.As.
@@ -81,7 +83,7 @@ func (a *API) Call(ctx context.Context, r Request, out any) (found bool, err err
 		return false, err
 	}
 	if err := json.Unmarshal(answer, out); err != nil {
-		return false, a.stranger(err.Error())
+		return false, a.Stranger(err.Error())
 	}
 	return true, nil
 }
@@ -109,6 +111,9 @@ func (a *API) Open(ctx context.Context, r Request) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, r.Method, strings.TrimRight(a.URL, "/")+r.Path, bytes.NewReader(body))
 	if err != nil {
 		return nil, cli.Errorf(cli.Usage, "--url %s: %w", a.URL, err)
+	}
+	for name, values := range r.Header {
+		req.Header[name] = values
 	}
 	req.Header.Set("Content-Type", contentType)
 	for name, value := range map[string]string{"Accept": r.Accept, "Idempotency-Key": r.Key} {
@@ -148,8 +153,8 @@ func (r *Request) bytes() (body []byte, contentType string, err error) {
 	return b.Bytes(), "application/json", err
 }
 
-// stranger is the error of an answer that no node gives.
-func (a *API) stranger(what string) error {
+// Stranger is the error of an answer that no node gives.
+func (a *API) Stranger(what string) error {
 	return cli.Errorf(cli.Server, "%s answered something else than this API: %s", a.URL, what)
 }
 

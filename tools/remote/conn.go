@@ -40,7 +40,7 @@ func (c *Conn) Ask(r Request, verdict string) (cli.Row, error) {
 // Expect refuses an answer without a member.
 func (c *Conn) Expect(answer cli.Row, member string) error {
 	if answer[member] == nil {
-		return c.stranger("there is no " + member)
+		return c.Stranger("there is no " + member)
 	}
 	return nil
 }
@@ -51,7 +51,7 @@ func (c *Conn) AskList(r Request, member string) (list []cli.Row, answer cli.Row
 		return nil, nil, err
 	}
 	if err := json.Unmarshal(answer[member], &list); err != nil {
-		return nil, nil, c.stranger(member + ": " + err.Error())
+		return nil, nil, c.Stranger(member + ": " + err.Error())
 	}
 	return list, answer, nil
 }
