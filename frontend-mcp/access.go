@@ -69,7 +69,7 @@ func (id *Identity) roles() auth.Roles {
 	if id.Principal == nil {
 		return allRoles
 	}
-	return id.Principal.Roles
+	return narrowed(id.Principal)
 }
 
 // viewOf is what a caller sees: the weakest of the node's mode and the one it asked for, and its roles.

@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+
+	"queen/engine"
 )
 
 // cursorMax bounds the text of a cursor.
@@ -50,12 +52,20 @@ func (c *call) resume(cursor string, args ...any) (place, error) {
 	return p, nil
 }
 
+// keepCursor leaves room for a cursor that holds a name, which may be long: twice the base64 of one that JSON has doubled.
+func (c *call) keepCursor() {
+	const most = 2 * (2*engine.MaxKVKey + 64) * 4 / 3
+	if c.room > 4*most {
+		c.room -= most
+	}
+}
+
 // pageOf cuts a page out of rows that are all there: limit, room and the cursor of the rest.
 func pageOf[T any](c *call, m *Meta, rows []T, p place, limit int) []T {
 	rows = rows[min(p.Skip, len(rows)):]
 	page, _ := fit(c, rows[:min(limit, len(rows))])
 	if len(page) < len(rows) {
-		m.Truncated = true
+		c.cut(m, len(rows)-len(page), goOn)
 		m.NextCursor = place{After: p.After, Skip: p.Skip + len(page), Of: p.Of}.text()
 	}
 	return page

@@ -57,10 +57,7 @@ func diagnose(c *call, in diagnoseArgs) (out diagnosisAnswer, err error) {
 			f.Evidence, f.NextStep})
 	}
 	out.Findings, _ = fit(c, out.Findings)
-	out.Truncated = len(out.Findings) < len(r.Findings)
-	if out.Truncated {
-		out.Hint = "name a queue or a group to see the rest"
-	}
+	c.cut(&out.Meta, len(r.Findings)-len(out.Findings), "name a queue or a group")
 	return out, nil
 }
 

@@ -45,6 +45,9 @@ type Options struct {
 	TLS *tls.Config
 	// PublicURL is how clients reach /mcp; it is what tokens are for. Default: what the request says.
 	PublicURL string
+	// Audiences are those of which Auth wants tokens to name one; where there are none, a token that names any must name
+	// PublicURL. AuthorizationServers are the URLs of who issues tokens, for clients that look for one. Default: none.
+	Audiences, AuthorizationServers []string
 	// Hosts are the names, and Origins the origins of browsers, that a request may come with beside literal addresses,
 	// localhost and PublicURL.
 	Hosts, Origins []string
@@ -53,14 +56,20 @@ type Options struct {
 	Mode Mode
 	// Toolsets are those offered; default DefaultToolsets. Tools, when not empty, keeps only the tools named.
 	Toolsets, Tools []string
+	// ReadOnly leaves reading tools only, whatever Mode says.
+	ReadOnly bool
 	// RequireHuman refuses destructive tools to clients that can not ask a person.
 	RequireHuman bool
+	// Masks hide parts of payloads from everybody who asks here. Default: nothing is hidden.
+	Masks []Mask
 	// Pages are the documents that teaching tools and resources answer from. Default: none.
 	Pages []Page
 	// Snippets are programs that the documents show and that tests run. Default: none.
 	Snippets []Snippet
 	// Settings tells the node's settings with secrets masked. Default: none.
 	Settings func() []Setting
+	// Metrics count. Default: some that nobody renders.
+	Metrics *Metrics
 	// Extra adds to every server what tests of the protocol need. Default: nothing.
 	Extra func(*mcp.Server)
 	// OpenAPI is the description of the HTTP API, for a resource. Default: none.
@@ -77,8 +86,8 @@ type Page struct {
 
 // Setting is one setting of the node as it runs.
 type Setting struct {
-	Key, Value, Source string
-	Changed            bool
+	Key, Value, Default, Source string
+	Changed                     bool
 }
 
 func (o Options) withDefaults() Options {
@@ -97,7 +106,10 @@ func (o Options) withDefaults() Options {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	if o.Mode == "" {
+	if o.Metrics == nil {
+		o.Metrics = NewMetrics()
+	}
+	if o.Mode == "" || o.ReadOnly {
 		o.Mode = ModeRead
 	}
 	if len(o.Toolsets) == 0 {
@@ -122,6 +134,9 @@ func (o Options) Validate() error {
 			errs = append(errs, fmt.Errorf("frontend-mcp: there is no tool %q", name))
 		}
 	}
+	if _, err := newMasks(o.Masks); err != nil {
+		errs = append(errs, err)
+	}
 	return errors.Join(errs...)
 }
 
@@ -134,6 +149,7 @@ type Frontend struct {
 	schemas *mcp.SchemaCache
 	sealer  *sealer
 	rates   *rates
+	masks   masks
 
 	// draining ends streams when Shutdown begins, stopping running calls when its time is over.
 	draining, stopping context.Context
@@ -167,6 +183,7 @@ func New(o Options) (*Frontend, error) {
 	f.mu.servers = map[view]*mcp.Server{}
 	f.draining, f.drain = context.WithCancel(context.Background())
 	f.stopping, f.stop = context.WithCancel(context.Background())
+	f.masks, _ = newMasks(o.Masks) // Validate read them
 	var err error
 	if f.sealer, err = newSealer(f.opts.Rand); err != nil {
 		return nil, err

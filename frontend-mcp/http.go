@@ -34,7 +34,7 @@ func (f *Frontend) routes() http.Handler {
 	mux.Handle("/mcp/readonly", f.identify(ModeRead, protocol))
 	mux.HandleFunc("GET /mcp/AGENTS.md", f.primer)
 	mux.HandleFunc("GET /.well-known/oauth-protected-resource", f.resourceMetadata)
-	mux.HandleFunc("GET /.well-known/oauth-protected-resource/mcp", f.resourceMetadata)
+	mux.HandleFunc("GET /.well-known/oauth-protected-resource/{path...}", f.resourceMetadata)
 	return f.guard(mux)
 }
 
@@ -44,9 +44,9 @@ func (f *Frontend) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case !f.hostAllowed(r.Host):
-			refuse(w, http.StatusForbidden, "host_refused", "the Host header names no address of this server: allow a name with mcp.hosts")
+			f.refuse(w, http.StatusForbidden, "host_refused", "the Host header names no address of this server: allow a name with mcp.hosts")
 		case !f.originAllowed(r):
-			refuse(w, http.StatusForbidden, "origin_refused", "requests of this origin are not taken: allow it with mcp.origins")
+			f.refuse(w, http.StatusForbidden, "origin_refused", "requests of this origin are not taken: allow it with mcp.origins")
 		default:
 			w.Header().Set("X-Content-Type-Options", "nosniff")
 			next.ServeHTTP(w, r)
@@ -93,7 +93,7 @@ func (f *Frontend) identify(narrow Mode, next http.Handler) http.Handler {
 		if v := r.Header.Get("X-MCP-Readonly"); v != "" {
 			readonly, err := strconv.ParseBool(v)
 			if err != nil {
-				refuse(w, http.StatusBadRequest, "bad_request", "X-MCP-Readonly is neither true nor false")
+				f.refuse(w, http.StatusBadRequest, "bad_request", "X-MCP-Readonly is neither true nor false")
 				return
 			}
 			if readonly {
@@ -106,20 +106,28 @@ func (f *Frontend) identify(narrow Mode, next http.Handler) http.Handler {
 				f.unauthenticated(w, r, err)
 				return
 			}
-			if p.Roles == 0 {
+			if !f.meantForUs(p) {
+				f.unauthenticated(w, r, auth.BadAudience)
+				return
+			}
+			if narrowed(p) == 0 {
 				w.Header().Set("WWW-Authenticate", f.challenge(r)+`, error="insufficient_scope", scope="`+scopeRead+`"`)
-				refuse(w, http.StatusForbidden, "forbidden", string(auth.Denied))
+				f.refuse(w, http.StatusForbidden, "forbidden", string(auth.Denied))
 				return
 			}
 			id.Principal, id.Tenant = p, format.Tenant(p.Tenant)
 		}
 		if status, text := f.narrowTenant(id, r); status != 0 {
-			refuse(w, status, "tenant_refused", text)
+			f.refuse(w, status, "tenant_refused", text)
 			return
 		}
 		if ok, after := f.opts.Quotas.Take(auth.Tenant(id.Tenant), auth.Requests, 1); !ok {
 			w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(after.Seconds()))))
-			refuse(w, http.StatusTooManyRequests, "rate_limited", "the tenant's plan allows fewer requests a second")
+			f.refuse(w, http.StatusTooManyRequests, "rate_limited", "the tenant's plan allows fewer requests a second")
+			return
+		}
+		if r.ContentLength > maxBody { // one that does not tell its length is cut off while it is read
+			f.refuse(w, http.StatusRequestEntityTooLarge, "too_large", "a request has at most 4 MiB")
 			return
 		}
 		w.Header().Set("X-Accel-Buffering", "no")
@@ -144,34 +152,34 @@ func (f *Frontend) narrowTenant(id *Identity, r *http.Request) (status int, text
 	return 0, ""
 }
 
-// Scopes of tokens, as the resource's metadata lists them; they are the roles of the HTTP API.
-const (
-	scopeRead    = "queen:read"
-	scopeProduce = "queen:produce"
-	scopeConsume = "queen:consume"
-	scopeAdmin   = "queen:admin"
-)
-
 // unauthenticated answers a caller that is not known.
 func (f *Frontend) unauthenticated(w http.ResponseWriter, r *http.Request, err error) {
 	var reason auth.Reason
 	if !errors.As(err, &reason) {
 		f.opts.Logger.Error("authentication failed", "event", "mcp_auth", "err", err)
-		refuse(w, http.StatusInternalServerError, "internal", "the caller could not be judged")
+		f.refuse(w, http.StatusInternalServerError, "internal", "the caller could not be judged")
 		return
 	}
 	if reason == auth.Unavailable {
 		w.Header().Set("Retry-After", "1")
-		refuse(w, http.StatusServiceUnavailable, "retry", string(reason))
+		f.refuse(w, http.StatusServiceUnavailable, "retry", string(reason))
 		return
 	}
 	w.Header().Set("WWW-Authenticate", f.challenge(r)+`, scope="`+scopeRead+`"`)
-	refuse(w, http.StatusUnauthorized, "unauthorized", string(reason))
+	f.refuse(w, http.StatusUnauthorized, "unauthorized", string(reason))
 }
 
 // challenge says where the description of this resource is.
 func (f *Frontend) challenge(r *http.Request) string {
-	return `Bearer resource_metadata="` + f.base(r) + `/.well-known/oauth-protected-resource/mcp"`
+	return `Bearer resource_metadata="` + f.base(r) + `/.well-known/oauth-protected-resource` + f.path() + `"`
+}
+
+// path is that of the public URL.
+func (f *Frontend) path() string {
+	if u, err := url.Parse(f.opts.PublicURL); err == nil && u.Host != "" {
+		return strings.TrimSuffix(u.EscapedPath(), "/")
+	}
+	return "/mcp"
 }
 
 // base is the URL of this server without a path: the public one when it is told.
@@ -188,7 +196,7 @@ func (f *Frontend) base(r *http.Request) string {
 
 // resourceMetadata is the document of RFC 9728.
 func (f *Frontend) resourceMetadata(w http.ResponseWriter, r *http.Request) {
-	if f.opts.Auth == nil {
+	if at := "/" + r.PathValue("path"); f.opts.Auth == nil || at != "/" && at != f.path() {
 		http.NotFound(w, r)
 		return
 	}
@@ -196,10 +204,14 @@ func (f *Frontend) resourceMetadata(w http.ResponseWriter, r *http.Request) {
 	if resource == "" {
 		resource = f.base(r) + "/mcp"
 	}
-	writeJSON(w, http.StatusOK, map[string]any{
+	document := map[string]any{
 		"resource": resource, "resource_name": "Queen", "bearer_methods_supported": []string{"header"},
 		"scopes_supported": []string{scopeRead, scopeProduce, scopeConsume, scopeAdmin},
-	})
+	}
+	if len(f.opts.AuthorizationServers) > 0 {
+		document["authorization_servers"] = f.opts.AuthorizationServers
+	}
+	writeJSON(w, http.StatusOK, document)
 }
 
 // primer is the text for agents without MCP.
@@ -209,7 +221,8 @@ func (f *Frontend) primer(w http.ResponseWriter, _ *http.Request) {
 }
 
 // refuse answers a request that does not reach the protocol.
-func refuse(w http.ResponseWriter, status int, code, text string) {
+func (f *Frontend) refuse(w http.ResponseWriter, status int, code, text string) {
+	f.opts.Metrics.refuse(code)
 	writeJSON(w, status, map[string]any{"error": text, "code": code})
 }
 

@@ -80,7 +80,7 @@ func handle[In, Out any](f *Frontend, t *tool, ctx context.Context, req *mcp.Cal
 	run func(*call, In) (Out, error)) (res *mcp.CallToolResult, out Out, err error) {
 	c, err := f.begin(ctx, t, req)
 	if err != nil {
-		return nil, out, err
+		return nil, out, f.counted(err)
 	}
 	defer c.end()
 	out, err = run(c, in)
@@ -89,13 +89,21 @@ func handle[In, Out any](f *Frontend, t *tool, ctx context.Context, req *mcp.Cal
 	}
 	c.judge(out, err)
 	if err != nil {
-		return nil, out, asToolError(err, req.Params.Arguments)
+		return nil, out, f.counted(asToolError(err, req.Params.Arguments))
 	}
 	text, err := safeJSON(out)
 	if err != nil {
 		return nil, out, asToolError(err, nil)
 	}
 	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: string(text)}}}, out, nil
+}
+
+// counted counts an error that is a refusal.
+func (f *Frontend) counted(err error) error {
+	if e, ok := err.(*toolError); ok {
+		f.opts.Metrics.refuse(e.Code)
+	}
+	return err
 }
 
 // recovered turns a panic of one call into a fault of that call.

@@ -58,7 +58,7 @@ func (f *Frontend) build(v view, fixed *Identity) *mcp.Server {
 		},
 	})
 	w.server = s
-	s.AddReceivingMiddleware(f.recovered, identified(fixed), f.listening, cleanErrors)
+	s.AddReceivingMiddleware(f.measured, f.recovered, identified(fixed), f.listening, cleanErrors)
 	for _, t := range registry() {
 		if f.offers(v, t) {
 			t.install(f, s)

@@ -78,7 +78,7 @@ func take(c *call, in takeArgs) (out takeResult, err error) {
 			return out, err
 		}
 		claim := &d.Claims[m.Claim]
-		row, _ := c.messageRowOf(&m.Record, false, true)
+		row, _ := c.messageRowOf(in.Queue, &m.Record, false, true)
 		out.Messages = append(out.Messages, takenRow{Partition: claim.Partition, PartitionID: digits(uint64(claim.PartitionID)),
 			Attempt: claim.Attempt, Message: row})
 	}

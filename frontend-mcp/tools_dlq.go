@@ -18,7 +18,7 @@ type deadRow struct {
 	Offset        string `json:"offset"`
 	TransactionID string `json:"transaction_id"`
 	Error         string `json:"error"`
-	Retries       uint32 `json:"retries"`
+	Attempts      uint32 `json:"attempts" jsonschema:"failures that were charged to it"`
 	FailedAt      string `json:"failed_at"`
 	Size          int    `json:"size"`
 }
@@ -83,7 +83,8 @@ func dlqListing(c *call, in dlqArgs) (out dlqList, err error) {
 	more := len(rows) > limit
 	out.Rows, _ = fit(c, rows[:min(len(rows), limit)])
 	if more || len(out.Rows) < len(rows) {
-		out.Truncated, out.NextCursor = true, place{Skip: at.Skip + len(out.Rows), Of: at.Of}.text()
+		out.NextCursor = place{Skip: at.Skip + len(out.Rows), Of: at.Of}.text()
+		c.cut(&out.Meta, -1, goOn)
 	}
 	return out, nil
 }
@@ -91,7 +92,7 @@ func dlqListing(c *call, in dlqArgs) (out dlqList, err error) {
 func deadRowOf(d *engine.DeadLetter) deadRow {
 	return deadRow{ID: hex.EncodeToString(d.ID[:]), Queue: d.Queue, Partition: d.Partition, PartitionID: digits(uint64(d.PartitionID)),
 		Group: d.Group, Offset: digits(uint64(d.Message.Offset)), TransactionID: d.Message.TransactionID, Error: d.Error,
-		Retries: d.Retries, FailedAt: timeText(d.FailedAt), Size: len(d.Message.Payload)}
+		Attempts: d.Retries, FailedAt: timeText(d.FailedAt), Size: len(d.Message.Payload)}
 }
 
 // countErrors counts equal errors, the most frequent first, ten at most.

@@ -12,19 +12,22 @@ type groupRow struct {
 	Queue             string   `json:"queue"`
 	Group             string   `json:"group"`
 	State             string   `json:"state" jsonschema:"active (holds leases), idle (nothing to do), stalled (lag, no lease), never_started (took nothing yet)"`
-	Start             string   `json:"start" jsonschema:"where it began: new, all or a time"`
+	Mode              string   `json:"mode" jsonschema:"where it began: new, all or a time"`
 	Conflates         bool     `json:"conflates,omitempty"`
 	Lag               uint64   `json:"lag_sum"`
+	LagMax            *uint64  `json:"lag_max" jsonschema:"of one partition; null where no queue is named"`
 	PartitionsWithLag uint64   `json:"partitions_with_lag"`
+	Blocked           *uint64  `json:"blocked_partitions" jsonschema:"of those furthest behind, the ones with lease_held or poison; null where no queue is named"`
 	OldestAgeS        *float64 `json:"oldest_unacked_age_s"`
-	Leased            uint64   `json:"leases"`
+	Leased            uint64   `json:"leased" jsonschema:"live leases"`
 	Cursors           uint64   `json:"cursors"`
 	RegisteredAt      *string  `json:"registered_at"`
 	CountedAt         *string  `json:"counted_at"`
 }
 
-func (c *call) groupRowOf(g *engine.GroupInfo) groupRow {
-	r := groupRow{Queue: g.Queue, Group: g.Name, Start: startText(g.Start), Conflates: g.Conflate, Lag: g.Lag,
+// groupRowOf describes a group; s is what was seen of its queue, nil for nothing.
+func (c *call) groupRowOf(g *engine.GroupInfo, s *diagnosis.Sight) groupRow {
+	r := groupRow{Queue: g.Queue, Group: g.Name, Mode: startText(g.Start), Conflates: g.Conflate, Lag: g.Lag,
 		PartitionsWithLag: g.PartitionsWithLag, OldestAgeS: c.ageSeconds(g.OldestLagAt), Leased: g.Leases, Cursors: g.Cursors,
 		RegisteredAt: maybeTime(g.RegisteredAt), CountedAt: maybeTime(g.SweptAt)}
 	switch {
@@ -36,6 +39,20 @@ func (c *call) groupRowOf(g *engine.GroupInfo) groupRow {
 		r.State = "stalled"
 	default:
 		r.State = "idle"
+	}
+	if s == nil {
+		return r
+	}
+	r.LagMax, r.Blocked = new(uint64), new(uint64)
+	for i := range s.Rows {
+		b := &s.Rows[i]
+		if b.Queue != g.Queue || b.Group != g.Name {
+			continue
+		}
+		*r.LagMax = max(*r.LagMax, b.Lag)
+		if b.Reason == diagnosis.ReasonLeaseHeld || b.Reason == diagnosis.ReasonPoison {
+			*r.Blocked++
+		}
 	}
 	return r
 }
@@ -88,8 +105,9 @@ func groupListing(c *call, in groupListArgs) (out groupList, err error) {
 	if err != nil {
 		return out, err
 	}
+	var s *diagnosis.Sight
 	if in.Queue != "" {
-		if _, err := c.engine.Catalog().Queue(c.ctx, c.caller, in.Queue); err != nil {
+		if s, err = c.look(in.Queue, ""); err != nil {
 			return out, err
 		}
 	}
@@ -99,7 +117,7 @@ func groupListing(c *call, in groupListArgs) (out groupList, err error) {
 	}
 	rows := make([]groupRow, 0, len(all))
 	for i := range all {
-		rows = append(rows, c.groupRowOf(&all[i]))
+		rows = append(rows, c.groupRowOf(&all[i], s))
 	}
 	out.Meta = c.meta()
 	out.Untrusted = true
@@ -137,12 +155,13 @@ func groupDescribe(c *call, in groupArgs) (out groupDescription, err error) {
 	if len(groups) == 0 {
 		return out, &engine.Error{Code: engine.CodeUnknownGroup}
 	}
-	out.Meta, out.Group, out.Leases, out.Behind = c.meta(), c.groupRowOf(&groups[0]), []leaseInfo{}, []lagRow{}
-	out.Untrusted = true
 	s, err := c.look(in.Queue, in.Group)
 	if err != nil {
 		return out, err
 	}
+	out.Meta, out.Group, out.Leases, out.Behind = c.meta(), c.groupRowOf(&groups[0], s), []leaseInfo{}, []lagRow{}
+	out.Untrusted = true
+	c.take(out)
 	leases, err := c.leases(in.Queue, in.Group)
 	if err != nil {
 		return out, err
@@ -156,7 +175,7 @@ func groupDescribe(c *call, in groupArgs) (out groupDescription, err error) {
 	}
 	out.Leases, _ = fit(c, out.Leases)
 	out.Behind, _ = fit(c, out.Behind)
-	out.Truncated = len(out.Leases) < len(leases) || len(out.Behind) < len(worst)
+	c.cut(&out.Meta, len(leases)-len(out.Leases)+len(worst)-len(out.Behind), "partition_list with group has them all")
 	return out, nil
 }
 
@@ -183,7 +202,7 @@ type lagRow struct {
 	Attempts    uint32   `json:"attempts" jsonschema:"deliveries of the message at the cursor"`
 	Retries     uint32   `json:"retries" jsonschema:"its failures"`
 	LeasedForS  *float64 `json:"leased_for_s" jsonschema:"null when no lease is live"`
-	Reason      string   `json:"reason" jsonschema:"lease_held, poison, never_started, no_consumer, delayed, retry_wait, in_progress or waiting_turn"`
+	Reason      string   `json:"reason" jsonschema:"lease_held, poison, never_started, no_consumer, delayed, retry_wait, in_progress, waiting_turn or behind_lease"`
 }
 
 func (c *call) lagRowOf(r *diagnosis.Behind) lagRow {
@@ -224,6 +243,6 @@ func lagTop(c *call, in lagArgs) (out lagList, err error) {
 		out.Rows = append(out.Rows, c.lagRowOf(&worst[i]))
 	}
 	out.Rows, _ = fit(c, out.Rows)
-	out.Truncated = len(out.Rows) < min(k, len(worst))
+	c.cut(&out.Meta, min(k, len(worst))-len(out.Rows), larger)
 	return out, nil
 }

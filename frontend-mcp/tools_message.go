@@ -1,39 +1,12 @@
 package frontendmcp
 
 import (
-	"crypto/sha256"
-	"encoding/base64"
-	"encoding/hex"
-	"encoding/json"
 	"strconv"
 	"time"
-	"unicode/utf8"
 
 	"queen/engine"
 	"queen/engine/format"
 )
-
-type headerRow struct {
-	Name  string `json:"name"`
-	Value string `json:"value"`
-}
-
-// messageRow is a message as a reader sees it. Everything in it but offset, times and sizes comes from its producer.
-type messageRow struct {
-	Offset        string      `json:"offset"`
-	ID            string      `json:"id"`
-	TransactionID string      `json:"transaction_id"`
-	TraceID       string      `json:"trace_id,omitempty"`
-	CreatedAt     string      `json:"created_at"`
-	Producer      string      `json:"producer,omitempty"`
-	ContentType   string      `json:"content_type,omitempty"`
-	Headers       []headerRow `json:"headers,omitempty"`
-	Size          int         `json:"size"`
-	SHA256        string      `json:"sha256"`
-	Encoding      string      `json:"encoding,omitempty" jsonschema:"of payload: json and utf8 are its very bytes, base64 is of other bytes"`
-	Payload       *string     `json:"payload,omitempty"`
-	Cut           bool        `json:"payload_truncated,omitempty"`
-}
 
 func messageTools() []*tool {
 	return []*tool{
@@ -91,9 +64,9 @@ func peek(c *call, in peekArgs) (out peekResult, err error) {
 		if len(out.Messages) == limit {
 			break
 		}
-		row, ok := c.messageRowOf(&part.Records[i], meta, len(out.Messages) == 0)
+		row, ok := c.messageRowOf(in.Queue, &part.Records[i], meta, len(out.Messages) == 0)
 		if !ok {
-			out.Truncated = true
+			c.cut(&out.Meta, -1, "go on with next_offset as from")
 			break
 		}
 		out.Messages = append(out.Messages, row)
@@ -135,69 +108,4 @@ func (c *call) offsetOf(queue, partition, from string, n int) (format.Offset, er
 		return a.Start, nil
 	}
 	return a.Offset, nil
-}
-
-// messageRowOf renders a message into what is left of the room; false when it does not fit. The first one always
-// does: its payload is cut.
-func (c *call) messageRowOf(r *engine.Record, meta, first bool) (messageRow, bool) {
-	sum := sha256.Sum256(r.Payload)
-	row := messageRow{Offset: digits(uint64(r.Offset)), ID: r.ID.String(), TransactionID: r.TransactionID, CreatedAt: timeText(r.CreatedAt),
-		Producer: r.ProducerSub, ContentType: r.ContentType, Size: len(r.Payload), SHA256: hex.EncodeToString(sum[:])}
-	if !r.TraceID.IsZero() {
-		row.TraceID = r.TraceID.String()
-	}
-	for _, h := range r.Headers {
-		row.Headers = append(row.Headers, headerRow{h.Name, headerText(h.Value)})
-	}
-	if meta {
-		return row, c.take(row) || first
-	}
-	row.Encoding = encodingOf(r)
-	text := encoded(row.Encoding, r.Payload)
-	row.Payload = &text
-	if c.take(row) {
-		return row, true
-	}
-	if !first {
-		return row, false
-	}
-	room := leastRoom / 4 // of the payload's first bytes
-	cut := r.Payload[:min(room, len(r.Payload))]
-	if row.Encoding != "base64" {
-		for len(cut) > 0 && !utf8.Valid(cut) {
-			cut = cut[:len(cut)-1]
-		}
-		if row.Encoding == "json" {
-			row.Encoding = "utf8" // a part of it is no JSON
-		}
-	}
-	text = encoded(row.Encoding, cut)
-	row.Cut = len(cut) < len(r.Payload)
-	return row, true
-}
-
-// encodingOf tells how a payload can be shown without losing a byte.
-func encodingOf(r *engine.Record) string {
-	switch {
-	case !utf8.Valid(r.Payload):
-		return "base64"
-	case json.Valid(r.Payload):
-		return "json"
-	}
-	return "utf8"
-}
-
-func encoded(encoding string, payload []byte) string {
-	if encoding == "base64" {
-		return base64.StdEncoding.EncodeToString(payload)
-	}
-	return string(payload)
-}
-
-// headerText is the value of a header, or its base64 behind a mark when it is no text.
-func headerText(v []byte) string {
-	if utf8.Valid(v) {
-		return string(v)
-	}
-	return "base64:" + base64.StdEncoding.EncodeToString(v)
 }

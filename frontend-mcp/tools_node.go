@@ -78,6 +78,12 @@ func metricsRead(c *call, in metricsArgs) (out metricsResult, err error) {
 		}
 	}
 	out.Series = out.Series[max(0, len(out.Series)-120):]
+	all := len(out.Samples)
+	out.Samples, _ = fit(c, out.Samples)
+	c.cut(&out.Meta, all-len(out.Samples), "name a family")
+	points := len(out.Series)
+	out.Series, _ = fit(c, out.Series)
+	c.cut(&out.Meta, points-len(out.Series), "ask for a shorter window_s")
 	return out, nil
 }
 
@@ -156,6 +162,7 @@ type configArgs struct {
 type settingRow struct {
 	Key     string `json:"key"`
 	Value   string `json:"value"`
+	Default string `json:"default"`
 	Source  string `json:"source"`
 	Changed bool   `json:"changed"`
 }
@@ -172,8 +179,11 @@ func configShow(c *call, in configArgs) (out configResult, err error) {
 	}
 	for _, s := range c.f.opts.Settings() {
 		if s.Changed || !in.ChangedOnly {
-			out.Settings = append(out.Settings, settingRow{s.Key, s.Value, cmp.Or(s.Source, "default"), s.Changed})
+			out.Settings = append(out.Settings, settingRow{s.Key, s.Value, s.Default, cmp.Or(s.Source, "default"), s.Changed})
 		}
 	}
+	all := len(out.Settings)
+	out.Settings, _ = fit(c, out.Settings)
+	c.cut(&out.Meta, all-len(out.Settings), "ask for changed_only")
 	return out, nil
 }

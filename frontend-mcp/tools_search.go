@@ -112,7 +112,7 @@ func (s *scan) run(at place) error {
 				return err
 			}
 			if stopped >= 0 {
-				s.out.Truncated = true
+				s.cut(&s.out.Meta, -1, "call again with resume_cursor and the same arguments")
 				s.out.ResumeCursor = place{After: page + ":" + digits(uint64(stopped)), Skip: i, Of: at.Of}.text()
 				s.progress()
 				return nil
@@ -196,7 +196,7 @@ func (s *scan) keep(partition string, r *engine.Record) bool {
 	if len(s.out.Matches) == s.limit {
 		return false
 	}
-	row, ok := s.messageRowOf(r, false, len(s.out.Matches) == 0)
+	row, ok := s.messageRowOf(s.in.Queue, r, false, len(s.out.Matches) == 0)
 	if ok {
 		s.out.Matches = append(s.out.Matches, match{partition, row})
 	}
@@ -210,20 +210,25 @@ func (s *scan) matches(r *engine.Record) bool {
 		return false
 	case s.in.TransactionID != "" && r.TransactionID != s.in.TransactionID:
 		return false
-	case s.in.Contains != "" && !bytes.Contains(r.Payload, []byte(s.in.Contains)):
-		return false
-	case s.in.Path != "":
-		v, ok := pointed(r.Payload, s.in.Path)
-		return ok && bytes.Equal(v, s.want)
+	case s.in.Contains == "" && s.in.Path == "":
+		return true
 	}
-	return true
+	shown := s.f.contentOf(s.in.Queue, r).payload // what is hidden is not found either
+	if s.in.Contains != "" && !bytes.Contains(shown, []byte(s.in.Contains)) {
+		return false
+	}
+	if s.in.Path == "" {
+		return true
+	}
+	v, ok := pointed(shown, s.in.Path)
+	return ok && bytes.Equal(v, s.want)
 }
 
 // pointed is the compact JSON at a pointer.
 func pointed(payload []byte, pointer string) ([]byte, bool) {
 	raw := json.RawMessage(payload)
 	for step := range strings.SplitSeq(pointer[1:], "/") {
-		step = strings.ReplaceAll(strings.ReplaceAll(step, "~1", "/"), "~0", "~")
+		step = unescaped(step)
 		var object map[string]json.RawMessage
 		var array []json.RawMessage
 		switch {
@@ -286,7 +291,7 @@ func traceMessage(c *call, in traceArgs) (out traceResult, err error) {
 	}
 	out.Meta, out.State, out.Groups = c.meta(), stateNames[d.State], []groupView{}
 	out.Untrusted = true
-	out.Message, _ = c.messageRowOf(&d.Record, false, true)
+	out.Message, _ = c.messageRowOf(in.Queue, &d.Record, false, true)
 	for _, g := range d.Groups {
 		v := groupView{Group: g.Name, State: "pending", LeaseExpires: maybeTime(g.LeaseExpires), Retries: g.Retries, Error: g.Error}
 		switch {
@@ -298,7 +303,7 @@ func traceMessage(c *call, in traceArgs) (out traceResult, err error) {
 			v.State = "leased"
 		}
 		if !c.take(v) && len(out.Groups) > 0 {
-			out.Truncated = true
+			c.cut(&out.Meta, len(d.Groups)-len(out.Groups), "group_list has every group")
 			break
 		}
 		out.Groups = append(out.Groups, v)

@@ -1,6 +1,8 @@
 package frontendmcp
 
 import (
+	"strings"
+
 	"queen/engine"
 )
 
@@ -12,6 +14,7 @@ type kvRow struct {
 	Size      int     `json:"size"`
 	Version   string  `json:"version"`
 	ExpiresAt *string `json:"expires_at"`
+	Expired   bool    `json:"expired"`
 	UpdatedAt *string `json:"updated_at"`
 }
 
@@ -49,30 +52,31 @@ func kvGet(c *call, in kvGetArgs) (out kvGetResult, err error) {
 	out.Meta, out.Found = c.meta(), items[0].Found
 	out.Untrusted = true
 	if out.Found {
-		row := c.kvRowOf(&items[0].Row)
+		row, _ := c.kvRowOf(&items[0].Row, true)
 		out.Row = &row
 	}
 	return out, nil
 }
 
-// kvRowOf renders a row; a value that the answer has no room for is cut.
-func (c *call) kvRowOf(r *engine.KVRow) kvRow {
-	row := kvRow{Key: r.Key, Size: len(r.Value), Version: digits(r.Version), ExpiresAt: maybeTime(r.Expires), UpdatedAt: maybeTime(r.Updated)}
-	if r.Value == nil {
-		c.take(row)
-		return row
+// kvRowOf renders a row into what is left of the room; false when it does not fit. The first one always does: its value is
+// cut.
+func (c *call) kvRowOf(r *engine.KVRow, first bool) (kvRow, bool) {
+	row := kvRow{Key: r.Key, Size: len(r.Value), Version: digits(r.Version), ExpiresAt: maybeTime(r.Expires), UpdatedAt: maybeTime(r.Updated),
+		Expired: r.Expires != 0 && r.Expires <= c.f.now()}
+	text, room := string(r.Value), c.room
+	if r.Value != nil {
+		row.Value = &text
 	}
-	text := string(r.Value)
-	row.Value = &text
-	room := c.room
-	if c.take(row) {
-		return row
+	if c.take(row) || r.Value == nil || !first {
+		return row, first || c.room >= envelope
 	}
-	c.room = room
-	cut := string([]rune(text)[:min(leastRoom/4, len([]rune(text)))])
-	row.Value, row.Cut = &cut, len(cut) < len(text)
-	c.take(row)
-	return row
+	for n := len(text) / 2; ; n /= 2 {
+		cut := strings.ToValidUTF8(text[:n], "")
+		c.room, row.Value, row.Cut = room, &cut, true
+		if c.take(row) || n == 0 {
+			return row, true
+		}
+	}
 }
 
 type kvListArgs struct {
@@ -103,6 +107,7 @@ func kvListing(c *call, in kvListArgs) (out kvList, err error) {
 	if err != nil {
 		return out, err
 	}
+	c.keepCursor()
 	out.Meta, out.Namespaces, out.Rows = c.meta(), []namespaceRow{}, []kvRow{}
 	out.Untrusted = true
 	if in.Namespace == "" {
@@ -123,14 +128,17 @@ func kvListing(c *call, in kvListArgs) (out kvList, err error) {
 		return out, err
 	}
 	for i := range item.Rows {
-		if i > 0 && c.room < envelope+leastRoom/2 {
-			out.Truncated, out.NextCursor = true, place{After: item.Rows[i-1].Key, Of: at.Of}.text()
+		row, fits := c.kvRowOf(&item.Rows[i], i == 0)
+		if !fits {
+			out.NextCursor = place{After: item.Rows[i-1].Key, Of: at.Of}.text()
+			c.cut(&out.Meta, -1, goOn)
 			return out, nil
 		}
-		out.Rows = append(out.Rows, c.kvRowOf(&item.Rows[i]))
+		out.Rows = append(out.Rows, row)
 	}
 	if item.Truncated {
-		out.Truncated, out.NextCursor = true, place{After: item.Next, Of: at.Of}.text()
+		out.NextCursor = place{After: item.Next, Of: at.Of}.text()
+		c.cut(&out.Meta, -1, goOn)
 	}
 	return out, nil
 }
@@ -170,6 +178,7 @@ func timerListing(c *call, in timerListArgs) (out timerList, err error) {
 	if err != nil {
 		return out, err
 	}
+	c.keepCursor()
 	rows := make([]timerRow, 0, len(timers))
 	for i := range timers {
 		t := &timers[i]
@@ -180,7 +189,8 @@ func timerListing(c *call, in timerListArgs) (out timerList, err error) {
 	out.Untrusted = true
 	out.Timers = pageOf(c, &out.Meta, rows, place{Skip: at.Skip, After: at.After, Of: at.Of}, limit)
 	if !out.Truncated && next != "" {
-		out.Truncated, out.NextCursor = true, place{After: next, Of: at.Of}.text()
+		out.NextCursor = place{After: next, Of: at.Of}.text()
+		c.cut(&out.Meta, -1, goOn)
 	}
 	return out, nil
 }
@@ -224,6 +234,6 @@ func lockListing(c *call, in lockListArgs) (out lockList, err error) {
 		out.Locks = append(out.Locks, l)
 	}
 	out.Locks, _ = fit(c, out.Locks)
-	out.Truncated = len(out.Locks) < len(all)
+	c.cut(&out.Meta, len(all)-len(out.Locks), "ask for fewer names")
 	return out, nil
 }

@@ -20,6 +20,10 @@ func (t *Tokens) principal(claims jwt.MapClaims) (*Principal, error) {
 	if exp, err := claims.GetExpirationTime(); err == nil && exp != nil {
 		p.Expires = exp.Add(t.opts.Leeway).UTC()
 	}
+	p.Audience = words(claims["aud"])
+	for _, list := range words(claims["scope"]) {
+		p.Scopes = append(p.Scopes, strings.Fields(list)...)
+	}
 	for _, name := range []string{t.opts.RolesClaim, t.opts.RolesArrayClaim} {
 		for _, word := range words(claim(claims, name)) {
 			p.Roles |= t.opts.RoleNames[word]

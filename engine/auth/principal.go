@@ -81,6 +81,9 @@ type Principal struct {
 	// Subject names the caller: the "sub" of a token, the name of a key.
 	Subject string
 	Roles   Roles
+	// Audience and Scopes are what a token names of each; a key has neither. The verifier looks at the audience only where it
+	// was told one: a door with an identifier of its own looks again.
+	Audience, Scopes []string
 	// Expires is when the credential ends; zero is never. Whoever keeps a principal for longer than a call looks at it.
 	Expires time.Time
 }

@@ -25,7 +25,8 @@ type Config struct {
 	// MCP is the address of the MCP server; the others under mcp say what it offers, see frontendmcp.Options.
 	MCP, MCPMode, MCPPublicURL                  string
 	MCPToolsets, MCPTools, MCPHosts, MCPOrigins []string
-	MCPRequireHuman                             bool
+	MCPRequireHuman, MCPReadOnly                bool
+	MCPMask                                     []MCPMask
 	// TenancyHeader lets the x-queen-tenant header narrow a caller to one tenant; TrustedProxies are believed without
 	// authentication.
 	TenancyHeader  bool

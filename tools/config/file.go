@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -73,6 +74,9 @@ func (p *fileParser) set(key string, name, value *yaml.Node) {
 		return
 	}
 	text, ok := scalar(value)
+	if !ok && s.objects {
+		text, ok = objects(value)
+	}
 	if !ok {
 		p.bad(value, "%s: want one value or a list of values", key)
 		return
@@ -98,4 +102,14 @@ func scalar(n *yaml.Node) (string, bool) {
 		words = append(words, item.Value)
 	}
 	return strings.Join(words, ","), true
+}
+
+// objects is a list of mappings as a JSON array.
+func objects(n *yaml.Node) (string, bool) {
+	var list []map[string]any
+	if n.Kind != yaml.SequenceNode || n.Decode(&list) != nil {
+		return "", false
+	}
+	text, err := json.Marshal(list)
+	return string(text), err == nil
 }

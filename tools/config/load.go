@@ -35,6 +35,8 @@ type Input struct {
 type Value struct {
 	// Key is the setting, Text its value in the form that every source takes; a secret is masked.
 	Key, Text string
+	// Default is what Text is where nothing says otherwise.
+	Default string
 	// Source says where it came from: "default", "file F:LINE", "environment NAME" or "flag --NAME".
 	Source string
 	// Changed is false when Text is the default.
@@ -160,7 +162,7 @@ func (r *Resolved) resolve(s *setting, layers []layer) error {
 	if err := value.Set(v.text); err != nil {
 		return fmt.Errorf("%s (%s): %w, not %q", s.key, v.place, err, s.shown(v.text))
 	}
-	r.Values = append(r.Values, Value{Key: s.key, Text: s.shown(value.String()), Source: v.place,
+	r.Values = append(r.Values, Value{Key: s.key, Text: s.shown(value.String()), Default: s.shown(s.def), Source: v.place,
 		Changed: v.text != layers[0][s.key].text})
 	return nil
 }

@@ -21,6 +21,8 @@ type setting struct {
 	feature string
 	// needs is the key of a switch without which the setting would do nothing.
 	needs string
+	// objects says that the file may list mappings, which become a JSON array.
+	objects bool
 	// secret values are printed masked.
 	secret bool
 	// only restricts the sources; 0 is all.

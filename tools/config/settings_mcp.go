@@ -1,9 +1,12 @@
 package config
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 
 	"github.com/spf13/pflag"
 )
@@ -18,6 +21,11 @@ var mcpSettings = []setting{
 		bind: func(c *Config) pflag.Value { return list(&c.MCPToolsets) }},
 	{key: "mcp.tools", usage: "offer these MCP tools only",
 		bind: func(c *Config) pflag.Value { return list(&c.MCPTools) }},
+	{key: "mcp.read.only", def: "false", usage: "offer reading MCP tools only, whatever mcp.mode says",
+		bind: func(c *Config) pflag.Value { return flag(&c.MCPReadOnly) }},
+	{key: "mcp.mask", objects: true,
+		usage: `what MCP tools do not show of payloads: [{"queue": "orders", "json_pointer": "/card"}]; * is every queue, member or element`,
+		bind:  func(c *Config) pflag.Value { return field[[]MCPMask]{&maskKind, &c.MCPMask} }},
 	{key: "mcp.require.human", def: "false", usage: "refuse destructive MCP tools to clients that can not ask a person",
 		bind: func(c *Config) pflag.Value { return flag(&c.MCPRequireHuman) }},
 	{key: "mcp.public.url", usage: "URL under which clients reach the MCP server, with its path",
@@ -28,8 +36,45 @@ var mcpSettings = []setting{
 		bind: func(c *Config) pflag.Value { return list(&c.MCPOrigins) }},
 }
 
+// MCPMask is one rule of mcp.mask; both members are needed.
+type MCPMask struct {
+	Queue       *string `json:"queue"`
+	JSONPointer *string `json:"json_pointer"`
+}
+
+// maskKind is a JSON array of objects, as it is written in the file as a list of mappings.
+var maskKind = kind[[]MCPMask]{"json", func(s string) (out []MCPMask, err error) {
+	if s == "" {
+		return nil, nil
+	}
+	d := json.NewDecoder(bytes.NewReader([]byte(s)))
+	d.DisallowUnknownFields()
+	if err = d.Decode(&out); err == nil && d.More() {
+		err = errors.New("more than one value")
+	}
+	for _, m := range out {
+		if m.Queue == nil || m.JSONPointer == nil {
+			err = errors.New("a rule lacks queue or json_pointer")
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf(`want [{"queue": NAME, "json_pointer": POINTER}]: %w`, err)
+	}
+	return out, nil
+}, func(l []MCPMask) string {
+	if len(l) == 0 {
+		return ""
+	}
+	text, _ := json.Marshal(l) // strings
+	return string(text)
+}}
+
 // validateMCP finds what no single setting shows.
 func (c *Config) validateMCP() (errs []error) {
+	if c.MCPPublicURL == "" && c.Authenticates() && slices.Contains(c.Frontends, "mcp") {
+		errs = append(errs, errors.New("mcp.public.url: needed where callers show who they are: "+
+			"it is what tokens are for and where clients are sent, as http://127.0.0.1:6633/mcp"))
+	}
 	if c.MCPPublicURL != "" {
 		u, err := url.Parse(c.MCPPublicURL)
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {

@@ -112,7 +112,7 @@ var libraryTable = []libraryRow{
 	{"github.com/lni/dragonboat/v4", []string{"replication"}, "raft is what replication is about, and nobody else"},
 	{"github.com/gofiber/fiber/v2", []string{"frontend-http"}, "HTTP ends in its frontend"},
 	{"github.com/valyala/fasthttp", []string{"frontend-http", "bench"}, "HTTP ends in its frontend"},
-	{"github.com/prometheus", []string{"frontend-http", "frontend-kafka"}, "the engine counts, frontends render"},
+	{"github.com/prometheus", []string{"frontend-http", "frontend-kafka", "frontend-mcp"}, "the engine counts, frontends render"},
 	{"github.com/twmb/franz-go", []string{"frontend-kafka", "bench"}, "Kafka ends in its frontend"},
 	{"github.com/xdg-go/scram", []string{"frontend-kafka"}, "SCRAM is how Kafka clients authenticate"},
 	{"github.com/modelcontextprotocol/go-sdk", []string{"frontend-mcp", "tools/mcp", "tools/queen"}, "MCP ends in its frontend"},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/url"
 	"slices"
 	"strconv"
 
@@ -101,6 +102,10 @@ func bindHTTP(n *node, ticks clock.Clock) (*frontend, error) {
 	if n.kafka != nil {
 		o.Collectors = n.kafka.Collectors()
 	}
+	if slices.Contains(c.Frontends, "mcp") {
+		n.mcpMetrics = frontendmcp.NewMetrics()
+		o.Collectors = append(o.Collectors, n.mcpMetrics.Collectors()...)
+	}
 	if n.certs != nil {
 		o.Server.TLS = n.certs.Config("http/1.1")
 	}
@@ -120,7 +125,7 @@ func bindHTTP(n *node, ticks clock.Clock) (*frontend, error) {
 
 func bindMCP(n *node, ticks clock.Clock) (*frontend, error) {
 	o := mcpOptions(n.config, ticks)
-	o.Logger, o.Quotas = n.log, n.plans.quotas
+	o.Logger, o.Quotas, o.Metrics = n.log, n.plans.quotas, n.mcpMetrics
 	if n.http != nil {
 		o.OpenAPI = n.http.OpenAPI()
 	}
@@ -148,13 +153,20 @@ func mcpOptions(c *config.Config, ticks clock.Clock) frontendmcp.Options {
 	o := frontendmcp.Options{
 		Clock: ticks, Version: version, Tenancy: c.TenancyHeader, PublicURL: c.MCPPublicURL, Hosts: c.MCPHosts, Origins: c.MCPOrigins,
 		Mode: frontendmcp.Mode(c.MCPMode), Toolsets: c.MCPToolsets, Tools: c.MCPTools, RequireHuman: c.MCPRequireHuman,
+		ReadOnly: c.MCPReadOnly, Audiences: c.JWTAudience,
+	}
+	for _, m := range c.MCPMask {
+		o.Masks = append(o.Masks, frontendmcp.Mask{Queue: *m.Queue, Pointer: *m.JSONPointer})
+	}
+	if u, err := url.Parse(c.JWTIssuer); err == nil && u.Host != "" { // else it is a name, where nobody finds a server
+		o.AuthorizationServers = []string{c.JWTIssuer}
 	}
 	if c.Cluster.Node > 0 {
 		o.Node = strconv.Itoa(c.Cluster.Node)
 	}
 	o.Settings = func() (out []frontendmcp.Setting) {
 		for _, v := range c.Shown {
-			out = append(out, frontendmcp.Setting{Key: v.Key, Value: v.Text, Source: v.Source, Changed: v.Changed})
+			out = append(out, frontendmcp.Setting{Key: v.Key, Value: v.Text, Default: v.Default, Source: v.Source, Changed: v.Changed})
 		}
 		return out
 	}

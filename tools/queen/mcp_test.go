@@ -186,7 +186,8 @@ func TestCredentialOfTheEnvironment(t *testing.T) {
 	dir := t.TempDir()
 	keys, ready := filepath.Join(dir, "keys.yaml"), filepath.Join(dir, "ready.json")
 	require.NoError(t, os.WriteFile(keys, fmt.Appendf(nil, "keys:\n  - {name: agent, hash: %q, roles: [read-only]}\n", hash), 0o600))
-	runNode(t, t.TempDir(), nil, "--frontends", "http,mcp", "--mcp", "127.0.0.1:0", "--mcp-mode", "admin", "--auth-keys", keys, "--ready-file", ready)
+	runNode(t, t.TempDir(), nil, "--frontends", "http,mcp", "--mcp", "127.0.0.1:0", "--mcp-mode", "admin", "--auth-keys", keys,
+		"--mcp-public-url", "http://127.0.0.1:6633/mcp", "--ready-file", ready)
 	queen := func(env []string, args ...string) (int, string) {
 		var out bytes.Buffer
 		args = append([]string{"mcp"}, append(args, "--url", "http://"+mcpAddr(t, ready)+"/mcp")...)

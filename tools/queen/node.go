@@ -15,6 +15,7 @@ import (
 	"queen/engine/vfs"
 	frontendhttp "queen/frontend-http"
 	frontendkafka "queen/frontend-kafka"
+	frontendmcp "queen/frontend-mcp"
 	"queen/tools/certs"
 	"queen/tools/cli"
 	"queen/tools/config"
@@ -27,6 +28,8 @@ type node struct {
 	engine *engine.Node
 	http   *frontendhttp.Frontend
 	kafka  *frontendkafka.Frontend
+	// mcpMetrics are made before the MCP server, because HTTP renders them; nil without one.
+	mcpMetrics *frontendmcp.Metrics
 	// frontends are those that run, in the order in which they were bound.
 	frontends []*frontend
 	// auth judges callers; nil when nobody is asked.
