@@ -29,10 +29,8 @@ func eager(c *engine.Config) {
 func TestRandomWithCheckpoints(t *testing.T) {
 	for name, keyed := range map[string]bool{"keyed": true, "memory": false} {
 		t.Run(name, func(t *testing.T) {
-			seed := uint64(0)
 			enginetest.RandomTest(t, enginetest.RandomOptions{
-				Open: func() enginetest.Target {
-					seed++
+				Open: func(seed uint64) enginetest.Target {
 					o := memnode.Options{Seed: seed * 1000, Config: eager}
 					if keyed {
 						o.Keyed = t.TempDir()

@@ -25,18 +25,16 @@ func listed(ops int) int {
 // TestRandom plays random operations, reopens, crashes and power cuts inside an operation against the
 // node and the rules.
 func TestRandom(t *testing.T) {
-	seed := uint64(0)
 	enginetest.RandomTest(t, enginetest.RandomOptions{
-		Open: func() enginetest.Target { seed++; return memnode.Open(memnode.Options{Seed: seed * 1000}) },
+		Open: func(seed uint64) enginetest.Target { return memnode.Open(memnode.Options{Seed: seed * 1000}) },
 		Seed: *randomSeed, Ops: listed(*randomOps), Crashes: listed(*randomCrashes),
 	})
 }
 
 // TestRandomTransactions is TestRandom with transactions over pushes and keys, of which a crash leaves all or nothing.
 func TestRandomTransactions(t *testing.T) {
-	seed := uint64(5000)
 	cov := enginetest.RandomTest(t, enginetest.RandomOptions{
-		Open: func() enginetest.Target { seed++; return memnode.Open(memnode.Options{Seed: seed * 1000}) },
+		Open: func(seed uint64) enginetest.Target { return memnode.Open(memnode.Options{Seed: (5000 + seed) * 1000}) },
 		Seed: *randomSeed, Ops: listed(*randomOps / 2), Crashes: listed(*randomCrashes), Keyed: true,
 	})
 	if cov.Applied == 0 && *randomCrashes > 0 && !testing.Short() {

@@ -1,14 +1,11 @@
 package main
 
 import (
-	"cmp"
 	"flag"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"runtime"
-	"slices"
 	"sync"
 	"time"
 
@@ -18,119 +15,111 @@ import (
 	"queen/engine/invariants"
 )
 
+// run is what the command line asks for.
+type run struct {
+	ops, crashes, list, workers, keyedEvery, shrink, most int
+	txns                                                  bool
+	seed                                                  uint64
+
+	mu       sync.Mutex
+	cov      *enginetest.Coverage
+	failures []*enginetest.Failure
+}
+
 func main() {
-	ops := flag.Int("ops", 1_000_000, "operations in all")
-	crashes := flag.Int("crashes", 2000, "crashes in the middle of an operation, besides those between operations")
-	list := flag.Int("list", 400, "operations on one node before a fresh one is opened")
-	seed := flag.Uint64("seed", 1, "seed; the same one plays the same operations")
-	workers := flag.Int("workers", runtime.NumCPU(), "lists played at once")
-	keyedEvery := flag.Int("keyed", 1, "every how many lists the node has a keyed store on disk; 0 never")
-	txns := flag.Bool("txns", true, "transactions, locks and timers between the other operations")
-	shrink := flag.Int("shrink", 300, "lists tried to shorten one that shows a difference")
+	var r run
+	flag.IntVar(&r.ops, "ops", 1_000_000, "operations in all; transactions, locks and timers come between them")
+	flag.IntVar(&r.crashes, "crashes", 2000, "crashes in the middle of an operation, besides those between operations")
+	flag.IntVar(&r.list, "list", 400, "operations on one node before a fresh one is opened")
+	flag.Uint64Var(&r.seed, "seed", 1, "seed; the same one plays the same operations")
+	flag.IntVar(&r.workers, "workers", runtime.NumCPU(), "lists played at once")
+	flag.IntVar(&r.keyedEvery, "keyed", 1, "every how many lists the node has a keyed store on disk; 0 never")
+	flag.BoolVar(&r.txns, "txns", true, "transactions, locks and timers between the other operations")
+	flag.IntVar(&r.shrink, "shrink", 300, "lists tried to shorten one that shows a difference")
+	flag.IntVar(&r.most, "differences", 1, "go on until so many lists showed a difference")
 	least := flag.Int("least", 1000, "name verdicts that occurred less often")
 	flag.Parse()
 	start := time.Now()
 	stop := invariants.CountHits()
 	defer stop()
-	cov, failure := play(*ops, *crashes, *list, *workers, *keyedEvery, *shrink, *txns, *seed)
-	print(cov, *seed, *least, time.Since(start))
-	if failure != nil {
-		fmt.Printf("DIFFERENCE: %v\n", failure)
+	r.play()
+	fmt.Printf("seed %d, %v, assertions %v\n%s\n", r.seed, time.Since(start).Round(time.Second), invariants.Enabled, r.cov)
+	seldom := printVerdicts(r.cov, *least)
+	unmet := printFailpoints()
+	for _, f := range r.failures {
+		fmt.Printf("DIFFERENCE: %v\nagain: model %s\n", f, r.again(f))
+	}
+	if len(r.failures) > 0 {
 		os.Exit(1)
 	}
-	fmt.Println("no difference")
+	fmt.Printf("no difference; %d verdicts and errors below %d without a reason, %d steps of the kill list not passed\n", seldom, *least, unmet)
 }
 
+// seedsApart keeps the lists of one worker from those of another.
+const seedsApart = 1 << 32
+
 // play splits the run among workers, each with seeds of its own, and adds up what they saw.
-func play(ops, crashes, list, workers, keyedEvery, shrink int, txns bool, seed uint64) (*enginetest.Coverage, *enginetest.Failure) {
-	const seedsApart = 1 << 32
-	sum := &enginetest.Coverage{Verdicts: map[string]int{}}
-	var mu sync.Mutex
-	var failure *enginetest.Failure
+func (r *run) play() {
+	r.cov = enginetest.NewCoverage(r.txns)
 	var running sync.WaitGroup
 	progress := &lockedWriter{w: os.Stderr}
-	for i := range workers {
+	for i := range r.workers {
 		running.Go(func() {
-			from := seed + uint64(i)*seedsApart
-			cov, f := enginetest.Random(enginetest.RandomOptions{
-				Open: opener(from, keyedEvery), Seed: from, List: list, Ops: share(ops, i, workers), Crashes: share(crashes, i, workers),
-				Progress: progress, ShrinkRuns: shrink, Keyed: txns,
+			r.work(enginetest.RandomOptions{
+				Open: r.open, Seed: r.seed + uint64(i)*seedsApart, List: r.list, Ops: share(r.ops, i, r.workers),
+				Crashes: share(r.crashes, i, r.workers), Progress: progress, ShrinkRuns: r.shrink, Keyed: r.txns,
 			})
-			mu.Lock()
-			defer mu.Unlock()
-			add(sum, cov)
-			if f != nil && failure == nil {
-				failure = f
-			}
 		})
 	}
 	running.Wait()
-	return sum, failure
+}
+
+// work plays the lists of one worker. After one with a difference it goes on with the next, unless there were enough.
+func (r *run) work(o enginetest.RandomOptions) {
+	for o.Ops > 0 {
+		cov, f := enginetest.Random(o)
+		if r.note(cov, f) || f == nil {
+			return
+		}
+		done := min(int(f.Seed-o.Seed+1)*o.List, o.Ops)
+		o.Crashes -= o.Crashes * done / o.Ops
+		o.Seed, o.Ops = f.Seed+1, o.Ops-done
+	}
+}
+
+// note keeps what a worker found; enough says that no more is asked for.
+func (r *run) note(cov *enginetest.Coverage, f *enginetest.Failure) (enough bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.cov.Add(cov)
+	if f != nil {
+		r.failures = append(r.failures, f)
+	}
+	return len(r.failures) >= r.most
 }
 
 func share(n, i, of int) int { return n*(i+1)/of - n*i/of }
 
-// opener numbers the nodes of a worker, so that each has a seed of its own and the run can be repeated. Every keyedEvery-th
-// has a keyed store, in a temporary directory of its own.
-func opener(seed uint64, keyedEvery int) func() enginetest.Target {
-	n := 0
-	return func() enginetest.Target {
-		seed += 1 << 16
-		n++
-		o := memnode.Options{Seed: seed, Config: small}
-		if keyedEvery > 0 && n%keyedEvery == 0 {
-			dir, err := os.MkdirTemp("", "queen-model-")
-			if err != nil {
-				panic(err) // without it the run is not what was asked for
-			}
-			o.Keyed, o.Closed = dir, func() { _ = os.RemoveAll(dir) } // it is a temporary one
+// open makes the node of the list with a seed; every keyedEvery-th has a keyed store, in a temporary directory of its own.
+func (r *run) open(seed uint64) enginetest.Target {
+	o := memnode.Options{Seed: seed << 16, Config: small}
+	if r.keyedEvery > 0 && seed%uint64(r.keyedEvery) == 0 {
+		dir, err := os.MkdirTemp("", "queen-model-")
+		if err != nil {
+			panic(err) // without it the run is not what was asked for
 		}
-		return memnode.Open(o)
+		o.Keyed, o.Closed = dir, func() { _ = os.RemoveAll(dir) } // it is a temporary one
 	}
+	return memnode.Open(o)
 }
 
 // small makes marks, checkpoints and closed segments of little traffic.
 func small(c *engine.Config) { c.MarkBytes, c.CheckpointBytes = 64<<10, 256<<10 }
 
-func add(sum, c *enginetest.Coverage) {
-	sum.Ops += c.Ops
-	sum.Skipped += c.Skipped
-	sum.Reopens += c.Reopens
-	sum.Crashes += c.Crashes
-	sum.CrashedUnknown += c.CrashedUnknown
-	sum.Applied += c.Applied
-	for v, n := range c.Verdicts {
-		sum.Verdicts[v] += n
-	}
-}
-
-func print(cov *enginetest.Coverage, seed uint64, least int, took time.Duration) {
-	fmt.Printf("seed %d, %v, assertions %v\n%s\n", seed, took.Round(time.Second), invariants.Enabled, cov)
-	fmt.Printf("verdicts below %d:\n", least)
-	for _, v := range slices.Sorted(maps.Keys(cov.Verdicts)) {
-		if n := cov.Verdicts[v]; n < least {
-			fmt.Printf("%9d  %s\n", n, v)
-		}
-	}
-	seen, unseen := cov.Codes()
-	fmt.Println("\nerror codes told:")
-	for _, code := range slices.Sorted(maps.Keys(seen)) {
-		fmt.Printf("%9d  %s\n", seen[code], code)
-	}
-	fmt.Println("error codes not told:")
-	for _, code := range unseen {
-		fmt.Printf("%24s  %s\n", code, cmp.Or(enginetest.Elsewhere[code], "NOT EXPLAINED"))
-	}
-	hit, names := 0, invariants.Failpoints()
-	fmt.Println("\nfailpoints passed:")
-	for _, name := range names {
-		n := invariants.Hits(name)
-		if n > 0 {
-			hit++
-		}
-		fmt.Printf("%9d  %s\n", n, name)
-	}
-	fmt.Printf("%d of %d failpoints\n", hit, len(names))
+// again is the command line that plays the list of a failure alone.
+func (r *run) again(f *enginetest.Failure) string {
+	return fmt.Sprintf("--seed %d --ops %d --list %d --crashes %d --workers 1 --keyed %d --txns=%v",
+		f.Seed, f.Length, f.Length, f.Crashes, r.keyedEvery, r.txns)
 }
 
 // lockedWriter keeps the lines of workers apart.

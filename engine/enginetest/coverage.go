@@ -16,8 +16,39 @@ type Coverage struct {
 	// Reopens and Crashes count stops; CrashedUnknown the calls that ended without an answer, of which
 	// Applied turned out to have been carried out.
 	Reopens, Crashes, CrashedUnknown, Applied int
+	// Armed counts operations that the power was to leave in their middle, whether or not they got so far.
+	Armed int
+	// Partitions and Groups are how many one target had at most at a time.
+	Partitions, Groups int
 	// Verdicts counts answers by "operation verdict".
 	Verdicts map[string]int
+}
+
+// Add adds what another run saw.
+func (c *Coverage) Add(o *Coverage) {
+	c.Ops += o.Ops
+	c.Skipped += o.Skipped
+	c.Reopens += o.Reopens
+	c.Crashes += o.Crashes
+	c.CrashedUnknown += o.CrashedUnknown
+	c.Applied += o.Applied
+	c.Armed += o.Armed
+	c.Partitions, c.Groups = max(c.Partitions, o.Partitions), max(c.Groups, o.Groups)
+	for v, n := range o.Verdicts {
+		c.Verdicts[v] += n
+	}
+}
+
+// sized takes note of how large a target is.
+func (c *Coverage) sized(s *state) {
+	partitions, groups := 0, map[string]bool{}
+	for _, q := range s.queues {
+		partitions += len(q.parts)
+		for _, g := range q.groups {
+			groups[g.name] = true
+		}
+	}
+	c.Partitions, c.Groups = max(c.Partitions, partitions), max(c.Groups, len(groups))
 }
 
 // expectedVerdicts are those a run on any engine can reach; the table shows them also at zero.
@@ -41,8 +72,8 @@ var expectedVerdicts = []string{
 var Elsewhere = map[engine.ErrorCode]string{
 	engine.CodeNotBuilt:         "the lists ask for nothing that is not built",
 	engine.CodeIdempotencyClash: "no call of a list has an idempotency key; the suite's rules do",
-	engine.CodeRejectedAck:      "the lists have no transactions; the suite's rules and the state's random test do",
-	engine.CodeKVPrecondition:   "the lists have no keys; the suite's rules and the state's random test do",
+	engine.CodeRejectedAck:      "lists without transactions",
+	engine.CodeKVPrecondition:   "lists without transactions",
 	engine.CodeRolledBack:       "see rejected_ack",
 	engine.CodeQueueFull:        "the lists have no ephemeral queues; their suite does",
 	engine.CodeQuotaExceeded:    "see queue_full",
@@ -84,10 +115,17 @@ func (c *Coverage) Codes() (seen map[engine.ErrorCode]int, unseen []engine.Error
 	return seen, unseen
 }
 
-func newCoverage() *Coverage {
+// NewCoverage has seen nothing: it lists the verdicts that every run leads to, and with keyed those of transactions, keys,
+// locks and timers.
+func NewCoverage(keyed bool) *Coverage {
 	c := &Coverage{Verdicts: map[string]int{}}
 	for _, v := range expectedVerdicts {
 		c.Verdicts[v] = 0
+	}
+	if keyed {
+		for _, v := range keyedVerdicts {
+			c.Verdicts[v] = 0
+		}
 	}
 	return c
 }
@@ -97,9 +135,9 @@ func (c *Coverage) count(verdict string) { c.Verdicts[verdict]++ }
 // String is the table, one verdict a line.
 func (c *Coverage) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d operations (%d had nothing to act on), %d stops, %d crashes, "+
-		"%d calls without an answer of which %d were carried out\n",
-		c.Ops, c.Skipped, c.Reopens, c.Crashes, c.CrashedUnknown, c.Applied)
+	fmt.Fprintf(&b, "%d operations (%d had nothing to act on), %d stops, %d crashes, of them %d in the middle of an operation: "+
+		"%d calls without an answer of which %d were carried out\nat most %d partitions and %d groups at a time\n",
+		c.Ops, c.Skipped, c.Reopens, c.Crashes, c.Armed, c.CrashedUnknown, c.Applied, c.Partitions, c.Groups)
 	for _, v := range slices.Sorted(maps.Keys(c.Verdicts)) {
 		fmt.Fprintf(&b, "%9d  %s\n", c.Verdicts[v], v)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"queen/engine"
 )
@@ -23,12 +24,12 @@ func (x *mortal) Do(ctx context.Context, c engine.Caller, b engine.Batch) ([]eng
 		return x.Model.Do(ctx, c, b)
 	}
 	ops := b.Ops
-	if x.half && len(ops) > 1 {
+	if x.half && len(ops) > 1 && !b.Atomic {
 		ops = ops[:1]
 	} else if x.n%2 == 0 {
 		return nil, errDied
 	}
-	_, err := x.Model.Do(ctx, c, engine.Batch{Ops: ops})
+	_, err := x.Model.Do(ctx, c, engine.Batch{Ops: ops, Atomic: b.Atomic})
 	return nil, errors.Join(errDied, err)
 }
 
@@ -54,7 +55,7 @@ func (c *mortalCatalog) Configure(ctx context.Context, by engine.Caller, r engin
 }
 
 func openMortal(half bool) Target {
-	target := openModelTarget()
+	target := openModelTarget(0)
 	x := &mortal{Model: target.Engine.(*Model), half: half}
 	target.Engine = x
 	restart := target.Reopen
@@ -70,15 +71,36 @@ func openMortal(half bool) Target {
 // TestCallsWithoutAnAnswer: after a crash inside a call the oracle accepts the state before it and the
 // state after it, and goes on from the one it finds.
 func TestCallsWithoutAnAnswer(t *testing.T) {
-	cov := RandomTest(t, RandomOptions{Open: func() Target { return openMortal(false) }, Seed: 7, Ops: 3000, Crashes: 300})
+	cov := RandomTest(t, RandomOptions{Open: func(uint64) Target { return openMortal(false) }, Seed: 7, Ops: 3000, Crashes: 300})
 	if cov.Applied == 0 || cov.CrashedUnknown-cov.Applied == 0 {
 		t.Fatalf("%d calls without an answer, %d of them carried out: one side never occurred", cov.CrashedUnknown, cov.Applied)
 	}
 }
 
+// TestCancelWithoutAnAnswer: a call that dies takes a timer back which is due when the engine lives again. Nothing was
+// fired if the call was carried out, and that is the state after it.
+func TestCancelWithoutAnAnswer(t *testing.T) {
+	for _, n := range []int{1, 2} { // carried out, and not
+		o := RandomOptions{Open: func(uint64) Target { return openMortal(false) }, Keyed: true}.withDefaults()
+		ops := []Op{
+			{Kind: opTimer, What: "s", For: 30 * time.Second},
+			{Kind: opJump, For: 50 * time.Second}, // which the time of the log catches up with when it starts again
+			{Kind: opCrash, N: n},
+			{Kind: opTimer, What: "c"},
+		}
+		cov := NewCoverage(true)
+		if f := play(&o, 1, ops, cov); f != nil {
+			t.Fatal(f)
+		}
+		if cov.CrashedUnknown != 1 || cov.Applied != n%2 {
+			t.Fatalf("%d calls without an answer, %d carried out", cov.CrashedUnknown, cov.Applied)
+		}
+	}
+}
+
 // TestHalfACallIsCaught: nor before nor after, so it is an error.
 func TestHalfACallIsCaught(t *testing.T) {
-	_, f := Random(RandomOptions{Open: func() Target { return openMortal(true) }, Seed: 7, Ops: 6000, Crashes: 600, ShrinkRuns: 30})
+	_, f := Random(RandomOptions{Open: func(uint64) Target { return openMortal(true) }, Seed: 7, Ops: 6000, Crashes: 600, ShrinkRuns: 30})
 	if f == nil {
 		t.Fatal("half of a call was carried out and nobody noticed")
 	}

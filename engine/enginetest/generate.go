@@ -15,14 +15,17 @@ type generator struct {
 	groups int
 	// heavy lists fill log segments and let retention empty them.
 	heavy bool
-	// next are operations that follow whatever is drawn.
+	// early is how many operations of the list set options before the first message.
+	early int
+	// queued are operations that follow whatever is drawn.
 	queued []Op
 }
 
-// Fifty partitions at most over all queues, five groups with queue mode.
+// Fifty partitions at most over all queues, with those of the timers and the one of the queue that comes and goes; five
+// groups with queue mode.
 const (
 	genQueues = 5
-	genParts  = 10
+	genParts  = 9
 	genGroups = 5
 )
 
@@ -60,6 +63,7 @@ func (g *generator) list(n int) []Op {
 		what := []string{"retentionSeconds", "completedRetentionSeconds"}[g.r.IntN(2)]
 		ops = append(ops, Op{Kind: opConfigure, Queue: q, What: "retentionEnabled", N: 1}, Op{Kind: opConfigure, Queue: q, What: what, N: 30})
 	}
+	g.early = len(ops)
 	for len(ops) < n {
 		if len(g.queued) > 0 {
 			ops, g.queued = append(ops, g.queued[0]), g.queued[1:]
@@ -85,7 +89,7 @@ func (g *generator) next() Op {
 	if g.chance(1) { // names nobody has
 		o.Queue, o.Group = strangeQueue, strangeGroup
 	}
-	if g.chance(3) {
+	if g.chance(4) {
 		return g.seldom(o)
 	}
 	n := g.r.IntN(1000)
@@ -143,11 +147,12 @@ func (g *generator) next() Op {
 func (g *generator) seldom(o Op) Op {
 	set := func(what string, n int) Op { return Op{Kind: opConfigure, Queue: o.Queue, What: what, N: n} }
 	move := Op{Kind: opRedrive, Queue: o.Queue, Part: o.Part, Back: g.r.IntN(3), Flags: "q" + g.flag("t", 50)}
-	switch g.r.IntN(8) {
+	o.Group %= genGroups // nobody gets to know the strange one
+	switch g.r.IntN(9) {
 	case 0:
-		return Op{Kind: opSubscribe, Group: o.Group, For: g.span(time.Minute)}
-	case 1:
-		return Op{Kind: opMessage, Back: o.Back, N: g.r.IntN(4), Flags: g.flag("z", 50)}
+		return g.subscribe(o)
+	case 1, 7:
+		return Op{Kind: opMessage, Back: o.Back, N: g.r.IntN(4), Flags: g.flag("z", 40)}
 	case 2:
 		return Op{Kind: opWrong, N: g.r.IntN(wrongCalls), Queue: o.Queue, Part: o.Part, Group: o.Group}
 	case 3:
@@ -172,6 +177,21 @@ func (g *generator) seldom(o Op) Op {
 		o.Group = strangeGroup
 	}
 	return Op{Kind: opSubscribe, Group: o.Group, For: g.span(time.Minute)}
+}
+
+// subscribe moves the start of a group on a queue that nobody has popped for long: its partition is there before, or
+// after.
+func (g *generator) subscribe(o Op) Op {
+	queue := strangeQueue + 1
+	push := Op{Kind: opPush, Queue: queue, What: "-a"}
+	pop := Op{Kind: opPop, Queue: queue, Group: o.Group, Flags: g.flag("f", 30)}
+	ops := []Op{pop, push}
+	if g.chance(50) {
+		ops[0], ops[1] = push, pop
+	}
+	g.queued = append(ops, Op{Kind: opAdvance, For: g.span(time.Minute)},
+		Op{Kind: opSubscribe, Group: o.Group, For: g.span(time.Minute)}, pop, Op{Kind: opDelQueue, Queue: queue})
+	return Op{Kind: opDelGroup, Queue: o.Queue, Group: o.Group, Flags: g.flag("k", 50)}
 }
 
 // back prefers the newest delivery and reaches far back at times.

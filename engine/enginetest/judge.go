@@ -162,6 +162,9 @@ func (s *state) excused(t format.Tenant, a *engine.Ack, got, want *engine.Result
 	if w == engine.CodeNotLeased && g == engine.CodeLeaseInvalid {
 		return true // whichever is looked at first
 	}
+	if w == engine.CodeLeaseInvalid && g == engine.CodeUnresolvable && ok && group != nil && o >= group.cursor(p).bound() {
+		return true // neither is the lease live nor is the message in what is leased: S-ack-11 and S-ack-13 both cover it
+	}
 	nowhere := []engine.ErrorCode{engine.CodeUnresolvable, engine.CodeLeaseInvalid, engine.CodeNotLeased}
 	if w == engine.CodeBadStatus && a.Status >= format.AckCompleted && a.Status <= format.AckDLQ &&
 		(group == nil || !group.cursor(p).touched || ok && o >= group.cursor(p).bound()) {

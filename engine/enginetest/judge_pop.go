@@ -134,7 +134,7 @@ func (p *player) judgePop(req *engine.PopRequest, d *engine.Delivery, h *handed)
 		// Bytes ended the answer, or the batch went to what is gone: others may have been claimed and handed
 		// back, to where they were, or moved over what is gone.
 		for _, c := range cands {
-			p.blurred[c.g.name] = true
+			p.blurred[blur{c.p.q.name, c.g.name}] = true
 		}
 	}
 	if left > 0 && !gone && len(chosen) < l.partitions && l.batch > 0 && l.bytes > 0 && !l.full {

@@ -3,13 +3,16 @@ package enginetest
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 
 	"queen/engine"
+	"queen/engine/format"
 )
 
-// opTxn is an atomic batch: What has one letter per KV op, on key N and those behind it: p put, a put if absent, d delete,
-// i incr, c check of the version of now, x a put that expects another. M messages go to the partition, the first with
+// opTxn is an atomic batch: What has one letter per KV op, on key N and those behind it: p put, s put of a text, a put if
+// absent, d delete, i incr, l incr that little is left for, c check of the version of now, o check of another, x a put that
+// expects another, g get, m get of three. M messages go to the partition, the first with
 // an id that repeats at times. For is the lifetime of what is put. Flags: r the last condition is required.
 const opTxn = "txn"
 
@@ -17,7 +20,7 @@ const opTxn = "txn"
 func (g *generator) keyed(o Op) Op {
 	op := Op{Kind: opTxn, Queue: o.Queue, Part: o.Part, N: g.r.IntN(12), Flags: g.flag("r", 40)}
 	for range 1 + g.r.IntN(4) {
-		op.What += string("paaddiiicx"[g.r.IntN(10)])
+		op.What += string("ppsaaddiiilcoxgm"[g.r.IntN(16)])
 	}
 	if g.chance(40) {
 		op.M = 1 + g.r.IntN(3)
@@ -31,8 +34,10 @@ func (g *generator) keyed(o Op) Op {
 // withKeyed spreads atomic batches over a list.
 func (g *generator) withKeyed(ops []Op) []Op {
 	var out []Op
-	for _, o := range ops {
-		out = append(out, o)
+	for i, o := range ops {
+		if out = append(out, o); i < g.early {
+			continue // options that act on what is stored later
+		}
 		switch n := g.r.IntN(100); {
 		case n < 30:
 			op := g.keyed(Op{Queue: g.r.IntN(g.queues), Part: g.r.IntN(g.parts)})
@@ -76,16 +81,29 @@ func (p *player) txnOps(o Op) (ops []engine.Op) {
 			op = expecting(op, 0)
 		case 'x':
 			op = expecting(op, now+1)
+		case 's':
+			op.Value = fmt.Appendf(nil, "%q", op.Key)
 		case 'd':
 			op = kvOp(engine.KVDelete, op.Key)
 		case 'i':
 			incr := kvIncr(op.Key, 3)
 			incr.Max, incr.Keep = whole(1<<40), o.For
 			op = incr
+		case 'l':
+			incr := kvIncr(op.Key, 3)
+			incr.Max, incr.Keep = whole(5), o.For
+			op = incr
+		case 'g':
+			op = kvOp(engine.KVGet, op.Key)
+		case 'm':
+			op = kvOp(engine.KVGetMany, "")
+			op.Keys = []string{fmt.Sprint("k", (o.N+9)%16), fmt.Sprint("k", (o.N+7)%16), fmt.Sprint("k", (o.N+8)%16)} // none that the call writes
 		case 'c':
 			op = expecting(kvOp(engine.KVCheck, op.Key), now)
+		case 'o':
+			op = expecting(kvOp(engine.KVCheck, op.Key), now+1)
 		}
-		op.Required = o.has("r") && i == len(o.What)-1
+		op.Required = o.has("r") && i == len(o.What)-1 && !strings.ContainsRune("gm", letter)
 		ops = append(ops, &op)
 	}
 	return ops
@@ -115,13 +133,46 @@ func (p *player) judgePart(op engine.Op, got, want *engine.Result) (verdict stri
 	case *engine.CommitOffset:
 		return "txn position", nil
 	}
-	kv := op.(*engine.KV)
-	g, w := &got.KV, &want.KV
+	return p.judgeKV(op.(*engine.KV), &got.KV, &want.KV)
+}
+
+// judgeKV compares the answer to one op on keys and adopts the versions it tells.
+func (p *player) judgeKV(kv *engine.KV, g, w *engine.KVItem) (verdict string, err error) {
+	if kv.Kind == engine.KVGetMany {
+		return "kv read", p.judgeRows(g, w)
+	}
 	if g.Applied != w.Applied || g.Reason != w.Reason || g.Found != w.Found || !bytes.Equal(g.Row.Value, w.Row.Value) ||
 		g.Row.Expires != w.Row.Expires || g.Row.Updated != w.Row.Updated {
 		return "", fmt.Errorf("%q: got %+v, want %+v", kv.Key, g, w)
 	}
-	return "", p.adoptVersion(kvKey{p.caller.Tenant, kv.Namespace, kv.Key}, g.Row.Version, g.Applied && kv.Kind != engine.KVCheck)
+	verdict = "kv " + kvKinds[kv.Kind] + " " + kvReasons[g.Reason]
+	if kv.Kind == engine.KVGet {
+		verdict = "kv read"
+	}
+	return verdict, p.adoptVersion(kvKey{p.caller.Tenant, kv.Namespace, kv.Key}, g.Row.Version, g.Applied && kv.Kind != engine.KVCheck)
+}
+
+var (
+	kvKinds   = map[engine.KVKind]string{engine.KVPut: "put", engine.KVDelete: "delete", engine.KVIncr: "incr", engine.KVCheck: "check"}
+	kvReasons = [...]string{format.KVApplied: "applied", format.KVExists: "exists", format.KVAbsent: "absent", format.KVVersion: "version",
+		format.KVLimit: "limit", format.KVType: "type"}
+)
+
+// judgeRows compares the rows of a read of several keys.
+func (p *player) judgeRows(g, w *engine.KVItem) error {
+	if keysOf(*g) != keysOf(*w) || !slices.Equal(g.Missing, w.Missing) {
+		return fmt.Errorf("keys are %q without %q, want %q without %q", keysOf(*g), g.Missing, keysOf(*w), w.Missing)
+	}
+	for i := range w.Rows {
+		g, w := &g.Rows[i], &w.Rows[i]
+		if !bytes.Equal(g.Value, w.Value) || g.Expires != w.Expires {
+			return fmt.Errorf("key %q is %s until %d, want %s until %d", w.Key, g.Value, g.Expires, w.Value, w.Expires)
+		}
+		if err := p.adoptVersion(kvKey{p.caller.Tenant, "ns", w.Key}, g.Version, false); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // adoptVersion takes the engine's version of a row into the model: a new one is above all that were given before.
@@ -168,17 +219,8 @@ func (p *player) auditKeys() error {
 	}
 	left := kvReadBytes
 	want := p.s.kvRead(p.caller.Tenant, &engine.KV{Kind: engine.KVPrefix, Namespace: "ns", Key: "k"}, &left)
-	if keysOf(items[0]) != keysOf(want) {
-		return fmt.Errorf("keys are %q, want %q", keysOf(items[0]), keysOf(want))
-	}
-	for i := range want.Rows {
-		g, w := &items[0].Rows[i], &want.Rows[i]
-		if !bytes.Equal(g.Value, w.Value) || g.Expires != w.Expires {
-			return fmt.Errorf("key %q is %s until %d, want %s until %d", w.Key, g.Value, g.Expires, w.Value, w.Expires)
-		}
-		if err := p.adoptVersion(kvKey{p.caller.Tenant, "ns", w.Key}, g.Version, false); err != nil {
-			return err
-		}
+	if err := p.judgeRows(&items[0], &want); err != nil {
+		return err
 	}
 	if strings.Count(keysOf(want), " ") > 0 {
 		p.cov.count("keys audited")

@@ -432,7 +432,7 @@ func TestMutantsAreCaught(t *testing.T) {
 				}
 				return
 			}
-			_, f := Random(RandomOptions{Open: func() Target { return openMutant(mu.build) }, Seed: 1, Ops: 20_000, ShrinkRuns: shrink})
+			_, f := Random(RandomOptions{Open: func(uint64) Target { return openMutant(mu.build) }, Seed: 1, Ops: 20_000, ShrinkRuns: shrink})
 			if f == nil {
 				t.Fatal("20,000 random operations did not notice")
 			}
@@ -444,7 +444,7 @@ func TestMutantsAreCaught(t *testing.T) {
 }
 
 func openMutant(build func(*Model) *mutant) Target {
-	target := openModelTarget()
+	target := openModelTarget(0)
 	m := target.Engine.(*Model)
 	x := build(m)
 	x.Model = m

@@ -122,7 +122,7 @@ func ParseOp(line string) (o Op, err error) {
 func (o Op) has(flag string) bool { return strings.Contains(o.Flags, flag) }
 
 func (o Op) queue() string { return fmt.Sprintf("q%d.t%d", o.Queue, o.Queue%2) }
-func (o Op) part() string  { return fmt.Sprintf("p%d", o.Part) }
+func (o Op) part() string  { return fmt.Sprintf("p%d", o.Part%genParts) }
 
 func (o Op) group() string {
 	if o.Group == 0 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -33,9 +34,17 @@ type player struct {
 	armed     int    // the next operation dies at this write; 0 is none
 	hit       bool   // the storage was told so
 	died      bool   // a call of this operation died
-	// blurred names groups of which a pop may have claimed more than it answered, and handed it back: it
+	// blurred has the groups of queues of which a pop may have claimed more than it answered, and handed it back: it
 	// is not known which partitions they have touched.
-	blurred map[string]bool
+	blurred map[blur]bool
+}
+
+// blur names a group on a queue.
+type blur struct{ queue, group string }
+
+// sharp forgets what is not known about a queue that was deleted, or with a group about that group on it.
+func (p *player) sharp(queue, group string) {
+	maps.DeleteFunc(p.blurred, func(b blur, _ bool) bool { return b.queue == queue && (group == "" || b.group == group) })
 }
 
 // handed is a delivery as the player remembers it.
@@ -48,9 +57,9 @@ type handed struct {
 
 const handedKept = 64
 
-func newPlayer(o *RandomOptions, cov *Coverage) *player {
-	p := &player{o: o, cov: cov, target: o.Open(), caller: engine.Caller{Tenant: format.DefaultTenant},
-		s: newState(), ids: map[format.UUID]bool{}, blurred: map[string]bool{}}
+func newPlayer(o *RandomOptions, seed uint64, cov *Coverage) *player {
+	p := &player{o: o, cov: cov, target: o.Open(seed), caller: engine.Caller{Tenant: format.DefaultTenant},
+		s: newState(), ids: map[format.UUID]bool{}, blurred: map[blur]bool{}}
 	p.e = p.target.Engine
 	p.s.lazyRetention = true
 	p.s.nextPart = 1 << 40 // the model's own ids, until the engine's are known, are nobody's
@@ -104,6 +113,7 @@ func (p *player) step(op Op) (answer string, err error) {
 	if err == nil && doomed && !p.died {
 		err = p.survived()
 	}
+	p.cov.sized(p.s)
 	if answer == skip {
 		p.cov.Skipped++
 	}
@@ -282,7 +292,7 @@ func (p *player) ackOf(op Op, h *handed, i int, letter rune) *engine.Ack {
 		group = op.group()
 	}
 	switch {
-	case op.has("u") && p.blurred[groupName(group)]:
+	case op.has("u") && p.blurred[blur{h.claims[m.Claim].Queue, groupName(group)}]:
 		// A claim that was handed back may have taken the place of the lease that is meant.
 	case op.has("u"):
 		a.Lease, a.Unfenced = "", true
@@ -440,12 +450,16 @@ func (p *player) crash(op Op) (string, error) {
 	return fmt.Sprintf("armed for write %d", p.armed), nil
 }
 
-// withCrashes spreads armed crashes over a list.
+// withCrashes spreads armed crashes over a list, each in front of an operation that can be struck. Most strike the write of
+// its entry or the flush behind it; later ones what goes on meanwhile.
 func withCrashes(ops []Op, crashes int, seed uint64) []Op {
 	r := rand.New(rand.NewPCG(seed, 1))
 	for range crashes {
 		at := r.IntN(len(ops))
-		ops = append(ops[:at:at], append([]Op{{Kind: opCrash, N: 1 + r.IntN(4)}}, ops[at:]...)...)
+		if next := slices.IndexFunc(ops[at:], func(o Op) bool { return slices.Contains(visible, o.Kind) }); next > 0 {
+			at += next
+		}
+		ops = append(ops[:at:at], append([]Op{{Kind: opCrash, N: []int{1, 2, 2, 2, 3, 4}[r.IntN(6)]}}, ops[at:]...)...)
 	}
 	return ops
 }

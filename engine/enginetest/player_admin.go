@@ -117,6 +117,7 @@ func (p *player) deleteQueue(op Op) (string, error) {
 		func(c engine.Catalog) (any, error) { return c.DeleteQueue(ctx, p.caller, op.queue()) },
 		func(s *state) any { return s.deleteQueue(p.caller.Tenant, op.queue()) })
 	if answer == "true" {
+		p.sharp(op.queue(), "")
 		p.cov.count("delete-queue existed")
 	} else {
 		p.cov.count("delete-queue absent")
@@ -128,6 +129,7 @@ func (p *player) deleteGroup(op Op) (string, error) {
 	ctx, cancel := p.call()
 	defer cancel()
 	p.cov.count("delete-group ok")
+	p.sharp(op.queue(), groupName(op.group())) // the calls of groups are not struck by crashes
 	return p.catalog(
 		func(c engine.Catalog) (any, error) {
 			return c.DeleteGroup(ctx, p.caller, op.group(), op.queue(), false, op.has("k"))
@@ -141,11 +143,9 @@ func (p *player) deleteGroup(op Op) (string, error) {
 // subscribe changes where untouched partitions start. Which partitions count as touched while their
 // messages are hidden, or were claimed and handed back, is left open, so it is not asked then.
 func (p *player) subscribe(op Op) (string, error) {
-	if p.blurred[groupName(op.group())] {
-		return skip, nil
-	}
 	for _, q := range p.s.queues {
-		if q.group(groupName(op.group())) != nil && (q.opts.DelayedProcessing > 0 || q.opts.WindowBuffer > 0) {
+		if q.group(groupName(op.group())) != nil && (p.blurred[blur{q.name, groupName(op.group())}] || q.opts.DelayedProcessing > 0 ||
+			q.opts.WindowBuffer > 0) {
 			return skip, nil
 		}
 	}

@@ -2,6 +2,7 @@ package enginetest
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -222,11 +223,14 @@ func (p *player) restart(crash bool) error {
 	if p.target.Settle != nil {
 		p.target.Settle(p.e)
 	}
-	return p.adoptFired()
+	return nil
 }
 
 // consistent holds everything the engine shows against the model.
 func (p *player) consistent() error {
+	if err := p.adoptFired(); err != nil {
+		return err
+	}
 	if err := p.syncStarts(); err != nil {
 		return err
 	}
@@ -241,6 +245,7 @@ var visible = []string{opPush, opAck, opRelease, opRedrive, opConfigure, opDelQu
 func (p *player) arm() {
 	if p.armed > 0 {
 		p.target.Arm(p.armed)
+		p.cov.Armed++
 		p.armed, p.hit = 0, true
 	}
 }
@@ -263,12 +268,12 @@ func (p *player) settleCrash(after *state) error {
 	if err := p.restart(true); err != nil {
 		return err
 	}
-	before := p.s
+	before, ids, told := p.s, maps.Clone(p.ids), p.told
 	asBefore := p.consistent()
 	if asBefore == nil {
 		return nil
 	}
-	p.s = after
+	p.s, p.ids, p.told = after, ids, told // what was learned of a state that is not this one is nothing
 	p.s.advance(before.t, before.w)
 	if asAfter := p.consistent(); asAfter != nil {
 		return fmt.Errorf("after a crash in the middle of a call: not as before it (%w), nor as after it (%w)", asBefore, asAfter)

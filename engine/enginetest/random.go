@@ -32,8 +32,9 @@ type Target struct {
 
 // RandomOptions describe a run of random operations.
 type RandomOptions struct {
-	// Open makes a fresh, empty target. It is called for every list, and often while shrinking.
-	Open func() Target
+	// Open makes a fresh, empty target for the list with a seed. It is called for every list, and often while shrinking; what
+	// is random about the target follows from the seed, so that a list alone does what it did among others.
+	Open func(seed uint64) Target
 	// Seed makes the run repeatable; the lists get consecutive seeds from it.
 	Seed uint64
 	// Ops is how many operations are carried out in all; default 2,000. List is how many go to one
@@ -59,7 +60,9 @@ type RandomOptions struct {
 // Failure is a list of operations after which an engine and the rules differ.
 type Failure struct {
 	Seed uint64
-	Ops  []Op // shrunk; the last one shows the difference
+	// Length and Crashes say what list it was before it was shrunk: so many operations with so many crashes.
+	Length, Crashes int
+	Ops             []Op // shrunk; the last one shows the difference
 	// Answers has the engine's answer to each of Ops; the last is what is wrong with it.
 	Answers []string
 }
@@ -98,7 +101,7 @@ func (o RandomOptions) withDefaults() RandomOptions {
 // each verdict occurred. It stops at the first difference, with the list shrunk.
 func Random(o RandomOptions) (*Coverage, *Failure) {
 	o = o.withDefaults()
-	cov := newCoverage()
+	cov := NewCoverage(o.Keyed)
 	lists := (o.Ops + o.List - 1) / o.List
 	for i, left := 0, o.Ops; left > 0; i++ {
 		seed := o.Seed + uint64(i)
@@ -109,10 +112,13 @@ func Random(o RandomOptions) (*Coverage, *Failure) {
 		}
 		crashes := o.Crashes*(i+1)/lists - o.Crashes*i/lists
 		ops = withCrashes(ops, crashes, seed)
-		left -= min(o.List, left)
 		if f := play(&o, seed, ops, cov); f != nil {
-			return cov, shrink(&o, f)
+			fmt.Fprintf(o.Progress, "a difference in the list with seed %d: %s\n", seed, f.Answers[len(f.Answers)-1])
+			f = shrink(&o, f)
+			f.Length, f.Crashes = min(o.List, left), crashes
+			return cov, f
 		}
+		left -= min(o.List, left)
 		if i%100 == 99 {
 			fmt.Fprintf(o.Progress, "%d of %d lists, %d operations without a difference\n", i+1, lists, cov.Ops)
 		}
@@ -133,7 +139,7 @@ func RandomTest(t *testing.T, o RandomOptions) *Coverage {
 
 // play carries out one list on a fresh target; nil when nothing differed.
 func play(o *RandomOptions, seed uint64, ops []Op, cov *Coverage) *Failure {
-	p := newPlayer(o, cov)
+	p := newPlayer(o, seed, cov)
 	defer p.close()
 	f := &Failure{Seed: seed}
 	if err := errors.Join(p.brief(), p.readyForTimers()); err != nil {
@@ -162,7 +168,7 @@ func shrink(o *RandomOptions, f *Failure) *Failure {
 				return f
 			}
 			ops := append(append([]Op{}, f.Ops[:from]...), f.Ops[from+size:]...)
-			if g := play(o, f.Seed, ops, newCoverage()); g != nil {
+			if g := play(o, f.Seed, ops, NewCoverage(false)); g != nil {
 				f, smaller = g, true
 			} else {
 				from += size

@@ -14,7 +14,7 @@ var (
 )
 
 // openModelTarget is a model behind the interface, as an engine would be: the oracle may not look in.
-func openModelTarget() Target {
+func openModelTarget(uint64) Target {
 	c := clock.NewFake(epoch)
 	m := NewModel(ModelOptions{Clock: c})
 	return Target{Engine: m, Clock: c, Reopen: func(bool) engine.Engine {

@@ -12,7 +12,7 @@ import (
 // failed on an engine is put there as Failure.Script printed it; -rewrite shows the model's answers.
 func TestScripts(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
-		p := newPlayer(&RandomOptions{Open: openModelTarget}, newCoverage())
+		p := newPlayer(&RandomOptions{Open: openModelTarget}, 1, NewCoverage(false))
 		defer p.close()
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			op, err := ParseOp(lineOf(d))

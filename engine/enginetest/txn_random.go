@@ -350,6 +350,8 @@ func (p *player) auditTimers() error {
 // keyedVerdicts are what lists with transactions, locks and timers lead to beside the verdicts of all lists.
 var keyedVerdicts = []string{
 	"txn committed", "txn duplicate", "txn kv_precondition", "txn rejected_ack", "txn unknown_queue", "txn position", "keys audited",
+	"kv put applied", "kv put exists", "kv put absent", "kv put version", "kv delete applied", "kv delete absent", "kv incr applied",
+	"kv incr limit", "kv incr type", "kv check applied", "kv check absent", "kv check version", "kv read",
 	"lock acquire granted", "lock acquire refused", "lock held already", "lock renew granted", "lock renew refused", "lock released",
 	"lock release refused", "timer scheduled", "timer rescheduled", "timer cancelled", "timer absent",
 	"timer fired",
