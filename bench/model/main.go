@@ -37,8 +37,12 @@ func main() {
 	flag.BoolVar(&r.txns, "txns", true, "transactions, locks and timers between the other operations")
 	flag.IntVar(&r.shrink, "shrink", 300, "lists tried to shorten one that shows a difference")
 	flag.IntVar(&r.most, "differences", 1, "go on until so many lists showed a difference")
+	script := flag.String("script", "", "play the list in a file, as a difference prints it, instead of random ones")
 	least := flag.Int("least", 1000, "name verdicts that occurred less often")
 	flag.Parse()
+	if *script != "" {
+		os.Exit(r.replay(*script))
+	}
 	start := time.Now()
 	stop := invariants.CountHits()
 	defer stop()
@@ -96,6 +100,25 @@ func (r *run) note(cov *enginetest.Coverage, f *enginetest.Failure) (enough bool
 		r.failures = append(r.failures, f)
 	}
 	return len(r.failures) >= r.most
+}
+
+// replay plays one list from a file and prints the answers; the exit status is 1 when there is a difference.
+func (r *run) replay(file string) int {
+	text, err := os.ReadFile(file)
+	if err == nil {
+		var answers string
+		var f *enginetest.Failure
+		if answers, f, err = enginetest.Play(enginetest.RandomOptions{Open: r.open, Keyed: r.txns}, r.seed, string(text)); err == nil {
+			fmt.Print(answers)
+			if f == nil {
+				return 0
+			}
+		}
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "model: %v\n", err)
+	}
+	return 1
 }
 
 func share(n, i, of int) int { return n*(i+1)/of - n*i/of }

@@ -324,6 +324,18 @@ func (s *state) spent(g *group, p *part) bool {
 	return from < to && limit > 0 && c.attempts > 0 && c.head == from && int64(c.attempts) >= limit
 }
 
+// maybeSpent says that a conflating group was handed as much, but what it began with is gone meanwhile. Whether that is the
+// same start is left open (S-lease-7), and so whether what it was handed last is given up.
+func (s *state) maybeSpent(g *group, p *part) bool {
+	from, to := s.span(g, p)
+	c, limit := g.cursor(p), p.q.opts.MaxDeliveries
+	if !g.conflate || from == to || limit == 0 || c.head >= from || c.head < c.next || int64(c.attempts) < limit || c.last == nil {
+		return false
+	}
+	seen := c.last.end - 1
+	return seen >= from && seen < to && !s.expired(p, seen)
+}
+
 // overDelivered files or drops such a head and passes it.
 func (s *state) overDelivered(g *group, p *part) {
 	c := g.cursor(p)

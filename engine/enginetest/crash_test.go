@@ -77,23 +77,24 @@ func TestCallsWithoutAnAnswer(t *testing.T) {
 	}
 }
 
-// TestCancelWithoutAnAnswer: a call that dies takes a timer back which is due when the engine lives again. Nothing was
-// fired if the call was carried out, and that is the state after it.
-func TestCancelWithoutAnAnswer(t *testing.T) {
-	for _, n := range []int{1, 2} { // carried out, and not
-		o := RandomOptions{Open: func(uint64) Target { return openMortal(false) }, Keyed: true}.withDefaults()
-		ops := []Op{
-			{Kind: opTimer, What: "s", For: 30 * time.Second},
-			{Kind: opJump, For: 50 * time.Second}, // which the time of the log catches up with when it starts again
-			{Kind: opCrash, N: n},
-			{Kind: opTimer, What: "c"},
-		}
-		cov := NewCoverage(true)
-		if f := play(&o, 1, ops, cov); f != nil {
-			t.Fatal(f)
-		}
-		if cov.CrashedUnknown != 1 || cov.Applied != n%2 {
-			t.Fatalf("%d calls without an answer, %d carried out", cov.CrashedUnknown, cov.Applied)
+// TestTimerCallsWithoutAnAnswer: a call that dies takes a timer back, or makes some, which are due when the engine lives
+// again. If it was carried out nothing was fired, or messages whose ids nobody was told; that is the state after it.
+func TestTimerCallsWithoutAnAnswer(t *testing.T) {
+	jump := Op{Kind: opJump, For: 50 * time.Second} // which the time of the log catches up with when it starts again
+	for _, n := range []int{1, 2} {                 // carried out, and not
+		die := Op{Kind: opCrash, N: n}
+		for name, ops := range map[string][]Op{
+			"cancel":   {{Kind: opTimer, What: "s", For: 30 * time.Second}, jump, die, {Kind: opTimer, What: "c"}},
+			"schedule": {jump, die, {Kind: opTimer, What: "ss", For: 30 * time.Second}, {Kind: opList}},
+		} {
+			o := RandomOptions{Open: func(uint64) Target { return openMortal(false) }, Keyed: true}.withDefaults()
+			cov := NewCoverage(true)
+			if f := play(&o, 1, ops, cov); f != nil {
+				t.Fatalf("%s: %v", name, f)
+			}
+			if cov.CrashedUnknown != 1 || cov.Applied != n%2 {
+				t.Fatalf("%s: %d calls without an answer, %d carried out", name, cov.CrashedUnknown, cov.Applied)
+			}
 		}
 	}
 }

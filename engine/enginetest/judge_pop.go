@@ -88,6 +88,9 @@ func (p *player) judgeEmpty(req *engine.PopRequest, d *engine.Delivery) error {
 	if got := d != nil; got != (conflate || conflict) || got && (d.Conflate != conflate || d.Conflict != conflict) {
 		return fmt.Errorf("pop: the empty answer is %+v; the group conflates: %v, not what was asked: %v", d, conflate, conflict)
 	}
+	if err := p.adoptSpent(p.s.candidates(p.s.popQueues(p.caller.Tenant, req), req), nil, nil); err != nil {
+		return err
+	}
 	if want := p.s.pop(p.caller.Tenant, req); want != nil {
 		c := want.claims[0]
 		return fmt.Errorf("pop: empty, but %s/%s is claimable from offset %d", c.p.q.name, c.p.name, c.from)
@@ -121,7 +124,7 @@ func (p *player) judgePop(req *engine.PopRequest, d *engine.Delivery, h *handed)
 			chosen[i].upto = d.Claims[i].Last + 1
 		}
 	}
-	if err := p.adoptSpent(cands, chosen); err != nil {
+	if err := p.adoptSpent(cands, chosen, d.Claims); err != nil {
 		return err
 	}
 	p.adoptStarts(chosen, d, h)
@@ -242,27 +245,30 @@ func (p *player) adoptStarts(chosen []candidate, d *engine.Delivery, h *handed) 
 }
 
 // adoptSpent looks which of the partitions whose head maxDeliveries ends were looked at by a pop that
-// did not claim them: looking is what files the head.
-func (p *player) adoptSpent(cands, chosen []candidate) error {
-	var open []candidate
-	for _, c := range cands {
-		if !slices.ContainsFunc(chosen, func(x candidate) bool { return x.p == c.p }) && p.s.spent(c.g, c.p) {
-			open = append(open, c)
-		}
-	}
-	if len(open) == 0 {
-		return nil
-	}
+// did not claim them: looking is what files the head. Of heads that may be at their end or not it looks for all.
+func (p *player) adoptSpent(cands, chosen []candidate, claims []engine.Claimed) error {
 	ctx, cancel := p.call()
 	defer cancel()
-	for _, c := range open {
+	for _, c := range cands {
+		at := slices.IndexFunc(chosen, func(x candidate) bool { return x.p == c.p })
+		cur, spent := c.g.cursor(c.p), p.s.spent(c.g, c.p)
+		open := p.s.maybeSpent(c.g, c.p) || spent && cur.jumped && c.g.conflate
+		if !open && (at >= 0 || !spent) {
+			continue
+		}
 		rows, _, err := p.e.Catalog().GroupPartitions(ctx, p.caller, c.g.name, c.p.q.name, engine.Page{Limit: 1000})
 		if err != nil {
 			return fmt.Errorf("partitions of group %s: %w", c.g.name, err)
 		}
-		head := c.g.cursor(c.p).head
-		if slices.ContainsFunc(rows, func(r engine.GroupPartition) bool { return r.Partition.Name == c.p.name && r.Next > head }) {
+		head := cur.head
+		if open {
+			head = max(head, cur.last.end-1)
+		}
+		switch {
+		case slices.ContainsFunc(rows, func(r engine.GroupPartition) bool { return r.Partition.Name == c.p.name && r.Next > head }):
 			p.s.overDelivered(c.g, c.p)
+		case at >= 0:
+			cur.attempts = claims[at].Attempt - 1 // those before do not count
 		}
 	}
 	return nil

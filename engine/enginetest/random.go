@@ -137,28 +137,59 @@ func RandomTest(t *testing.T, o RandomOptions) *Coverage {
 	return cov
 }
 
+// Play carries a script out on a fresh target and on the model, and returns every answer. Of the script's own answers it
+// takes no notice. The failure is nil when nothing differed.
+func Play(o RandomOptions, seed uint64, script string) (answers string, failure *Failure, err error) {
+	o = o.withDefaults()
+	var ops []Op
+	for _, part := range strings.Split(strings.TrimSpace(script), "\n\n") {
+		line, _, _ := strings.Cut(strings.TrimSpace(part), "\n")
+		if line == "" {
+			continue
+		}
+		op, err := ParseOp(line)
+		if err != nil {
+			return "", nil, err
+		}
+		ops = append(ops, op)
+	}
+	f, same := played(&o, seed, ops, NewCoverage(o.Keyed))
+	if !same {
+		failure = f
+	}
+	return f.Script(), failure, nil
+}
+
 // play carries out one list on a fresh target; nil when nothing differed.
 func play(o *RandomOptions, seed uint64, ops []Op, cov *Coverage) *Failure {
+	if f, same := played(o, seed, ops, cov); !same {
+		return f
+	}
+	return nil
+}
+
+// played is play with the answers also when nothing differed.
+func played(o *RandomOptions, seed uint64, ops []Op, cov *Coverage) (f *Failure, same bool) {
 	p := newPlayer(o, seed, cov)
 	defer p.close()
-	f := &Failure{Seed: seed}
+	f = &Failure{Seed: seed}
 	if err := errors.Join(p.brief(), p.readyForTimers()); err != nil {
 		f.Ops, f.Answers = ops[:1], []string{err.Error()}
-		return f
+		return f, false
 	}
 	for _, op := range ops {
 		answer, err := p.step(op)
 		f.Ops = append(f.Ops, op)
 		if err != nil {
 			f.Answers = append(f.Answers, err.Error())
-			return f
+			return f, false
 		}
 		f.Answers = append(f.Answers, answer)
 	}
-	return nil
+	return f, true
 }
 
-// shrink takes out of a failing list what it fails without, larger pieces first.
+// shrink takes out of a failing list what it fails in the same way without, larger pieces first.
 func shrink(o *RandomOptions, f *Failure) *Failure {
 	runs := 0
 	for size := len(f.Ops) / 2; size > 0; {
@@ -168,7 +199,7 @@ func shrink(o *RandomOptions, f *Failure) *Failure {
 				return f
 			}
 			ops := append(append([]Op{}, f.Ops[:from]...), f.Ops[from+size:]...)
-			if g := play(o, f.Seed, ops, NewCoverage(false)); g != nil {
+			if g := play(o, f.Seed, ops, NewCoverage(false)); g != nil && g.kind() == f.kind() {
 				f, smaller = g, true
 			} else {
 				from += size
@@ -179,6 +210,18 @@ func shrink(o *RandomOptions, f *Failure) *Failure {
 		}
 	}
 	return f
+}
+
+// kind is what failures of one cause mostly have in common: how the text begins, without what is counted in it.
+func (f *Failure) kind() string {
+	const enough = 16
+	text := strings.Map(func(r rune) rune {
+		if r >= '0' && r <= '9' {
+			return -1
+		}
+		return r
+	}, f.Answers[len(f.Answers)-1])
+	return text[:min(enough, len(text))]
 }
 
 // callTimeout bounds one call of the engine in real time: nothing in a list waits for long.

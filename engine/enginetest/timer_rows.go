@@ -196,7 +196,7 @@ func (s *state) fire(row *timerRow) {
 	s.queue(row.at.tenant, row.at.queue).part(row.op.Partition).placed = true
 	if res.Messages[0].Status == engine.Queued && !row.id.IsZero() {
 		s.rename(row, res.Messages[0].Offset)
-		s.keyed.fired = append(s.keyed.fired, fired{row.at, row.op.Partition, res.Messages[0].Offset, row.due})
+		s.keyed.fired = append(s.keyed.fired, fired{row.at, row.op.Partition, res.Messages[0].Offset, row.due, row.known})
 	}
 	s.stats.TimersFired++
 	s.stats.TimerLateMicros.Sum += uint64(s.w - row.due)

@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strings"
@@ -363,6 +364,7 @@ type fired struct {
 	partition string
 	offset    format.Offset
 	due       format.Wall
+	known     bool // the id is the engine's, and not one of a call that died
 }
 
 // adoptFired asks the engine when it fired what the model knows to be fired by now: not before it was due.
@@ -379,8 +381,16 @@ func (p *player) adoptFired() error {
 		if err != nil || len(res.Records) == 0 {
 			return fmt.Errorf("timer %q: what it fired is not at %s/%s %d: %v %v", f.by.key, f.by.queue, f.partition, f.offset, res.Err, err)
 		}
-		part.sameDue(all[i:], res.Records[0].ID)
+		part.sameDue(all[i:], &res.Records[0])
 		rec := &part.msgs[f.offset].rec
+		if f := &all[i]; !f.known {
+			if err := p.fresh(res.Records[0].ID); err != nil {
+				return fmt.Errorf("timer %q: %w", f.by.key, err)
+			}
+			if rec.ID = res.Records[0].ID; !rec.HasCallerID {
+				rec.TransactionID = rec.ID.String()
+			}
+		}
 		if at := res.Records[0].CreatedAt; at < f.due || at > rec.CreatedAt {
 			return fmt.Errorf("timer %q was due at %d and fired at %d, now is %d", f.by.key, f.due, at, rec.CreatedAt)
 		}
@@ -397,17 +407,20 @@ func (p *player) adoptFired() error {
 }
 
 // sameDue lets the first of several messages that were due at one time be the one that the engine fired first.
-func (p *part) sameDue(all []fired, id format.UUID) {
+func (p *part) sameDue(all []fired, got *engine.Record) {
 	f := &all[0]
 	for i := range all {
 		o := &all[i]
-		if o.by.queue != f.by.queue || o.partition != f.partition || o.due != f.due || p.msgs[o.offset].rec.ID != id {
+		b := &p.msgs[o.offset].rec
+		same := b.ID == got.ID || !o.known && bytes.Equal(b.Payload, got.Payload)
+		if o.by.queue != f.by.queue || o.partition != f.partition || o.due != f.due || !same {
 			continue
 		}
-		a, b := &p.msgs[f.offset].rec, &p.msgs[o.offset].rec
+		a := &p.msgs[f.offset].rec
 		*a, *b = *b, *a
 		a.Offset, b.Offset = b.Offset, a.Offset
 		f.by, o.by = o.by, f.by
+		f.known, o.known = o.known, f.known
 		return
 	}
 }
