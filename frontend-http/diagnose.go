@@ -1,10 +1,13 @@
 package frontendhttp
 
 import (
+	"cmp"
 	"errors"
+	"slices"
 
 	"queen/engine"
 	"queen/engine/diagnosis"
+	"queen/engine/format"
 )
 
 func diagnosisRoutes() []*route {
@@ -16,7 +19,7 @@ func diagnosisRoutes() []*route {
 				About: "backlog, not_delivered, duplicates, slow, node_down, disk or kafka; default every check."}}, which...),
 			Response: "Diagnosis", Status: 200, Handle: diagnose},
 		{Method: "GET", Path: "/api/v1/lag", Access: readOnly, Mark: additional,
-			Summary:  "List partitions that consumer groups are behind on, each with the reason, worst first.",
+			Summary:  "List partitions that consumer groups are behind on, each with the reason, and sums by group; worst first.",
 			Query:    append([]param{{Name: "limit", Type: "integer", About: "Default 100, at most 1000."}}, which...),
 			Response: "LagList", Status: 200, Handle: lagList},
 	}
@@ -69,6 +72,8 @@ func (o *out) diagnosed(r *diagnosis.Report) {
 	s := &r.Status
 	o.open('{')
 	o.str("role", s.Role)
+	o.replica("node", s.Node)
+	o.replica("leader", s.Leader)
 	o.bool("ready", s.Ready)
 	o.bool("canWrite", s.CanWrite)
 	o.strOrNull("why", s.Why)
@@ -84,6 +89,15 @@ func (o *out) diagnosed(r *diagnosis.Report) {
 	o.strOrNull("clockStep", s.ClockStep)
 	o.strOrNull("ioMode", s.IOMode)
 	o.close('}')
+}
+
+// replica is a number of a cluster's; null on a single node, and where nobody leads.
+func (o *out) replica(k string, r format.Replica) {
+	if r == 0 {
+		o.null(k)
+		return
+	}
+	o.count(k, uint64(r))
 }
 
 func (o *out) finding(f *diagnosis.Finding) {
@@ -104,6 +118,35 @@ func (o *out) finding(f *diagnosis.Finding) {
 	o.close(']')
 	o.str("nextStep", f.NextStep)
 	o.close('}')
+}
+
+// groupLag sums up what a consumer group is behind on.
+type groupLag struct {
+	queue, group string
+	lag          uint64
+	partitions   int
+	oldest       format.Wall
+}
+
+// sumLag sums rows by consumer group and queue, the worst first.
+func sumLag(rows []diagnosis.Behind) (sums []*groupLag) {
+	at := map[[2]string]*groupLag{}
+	for i := range rows {
+		r := &rows[i]
+		k := [2]string{r.Queue, r.Group}
+		g := at[k]
+		if g == nil {
+			g = &groupLag{queue: r.Queue, group: r.Group}
+			at[k], sums = g, append(sums, g)
+		}
+		g.lag += r.Lag
+		g.partitions++
+		if r.OldestAt != 0 && (g.oldest == 0 || r.OldestAt < g.oldest) {
+			g.oldest = r.OldestAt
+		}
+	}
+	slices.SortStableFunc(sums, func(a, b *groupLag) int { return cmp.Compare(b.lag, a.lag) })
+	return sums
 }
 
 // lagList answers GET /api/v1/lag.
@@ -144,6 +187,16 @@ func lagList(c *call) error {
 		o.count("attempts", uint64(r.Attempts))
 		o.count("retries", uint64(r.Retries))
 		o.str("reason", r.Reason)
+		o.close('}')
+	}
+	o.close(']').key("groups").open('[')
+	for _, g := range sumLag(rows) {
+		o.open('{')
+		o.str("queue", g.queue)
+		o.str("group", g.group)
+		o.count("lag", g.lag)
+		o.num("partitions", int64(g.partitions))
+		o.num("ageSeconds", age(s.Now, g.oldest))
 		o.close('}')
 	}
 	o.close(']')

@@ -17,7 +17,8 @@ func TestDiagnose(t *testing.T) {
 	n.get("/api/v1/diagnose?queue=q&group=none").is(404)
 
 	row := n.get("/api/v1/lag?queue=q&group=g").is(200)
-	row.equal(`2`, "rows", 0, "lag").equal(`"p"`, "rows", 0, "partition").equal(`"g"`, "rows", 0, "group").equal(`false`, "truncated")
+	row.equal(`2`, "rows", 0, "lag").equal(`"p"`, "rows", 0, "partition").equal(`"g"`, "rows", 0, "group").equal(`false`, "truncated").
+		equal(`2`, "groups", 0, "lag").equal(`1`, "groups", 0, "partitions").equal(`"q"`, "groups", 0, "queue")
 	if reason := row.str("rows", 0, "reason"); reason != "lease_held" && reason != "in_progress" {
 		t.Errorf("a leased partition is behind because of %s", reason)
 	}
@@ -25,4 +26,13 @@ func TestDiagnose(t *testing.T) {
 	n.get("/api/v1/lag?limit=1").is(200).equal(`true`, "truncated")
 	n.get("/api/v1/lag?queue=none").is(404)
 	n.get("/api/v1/lag?group=none").is(404)
+}
+
+// Goal: a queue tells which options were set, since the echo shows the others as if they acted.
+func TestOptionsSet(t *testing.T) {
+	n := startNode(t)
+	n.post("/api/v1/configure", `{"queue":"q","namespace":"n","options":{"ttl":3600,"dlqScope":"batch"}}`).is(200)
+	n.get("/api/v1/resources/queues/q").is(200).equal(`["namespace","ttl","dlqScope"]`, "optionsSet")
+	n.post("/api/v1/configure", `{"queue":"q","mode":"replace","options":{"leaseTime":9}}`).is(200)
+	n.get("/api/v1/resources/queues/q").is(200).equal(`["leaseTime"]`, "optionsSet").equal(`""`, "namespace").equal(`3600`, "options", "ttl")
 }

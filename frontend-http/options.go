@@ -130,6 +130,23 @@ func readOptions(in map[string]json.RawMessage, patch *format.QueueOptions) (res
 
 func isNull(raw json.RawMessage) bool { return string(raw) == "null" }
 
+// optionsSet lists the options that a configure call set, in the order of the echo: the others are at their defaults,
+// which for some of them is not what the echo shows.
+func (o *out) optionsSet(q *format.QueueOptions) {
+	o.open('[')
+	for _, list := range [][]option{labelOptions, queueOptions} {
+		for i := range list {
+			if q.Set&list[i].bit != 0 {
+				o.text(list[i].key)
+			}
+		}
+	}
+	if q.Set&format.OptDLQScope != 0 {
+		o.text("dlqScope")
+	}
+	o.close(']')
+}
+
 // options writes the effective options; labels are among them where the route wants all keys in one object.
 func (o *out) options(q *format.QueueOptions, labels bool) {
 	o.open('{')

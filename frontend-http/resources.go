@@ -181,6 +181,7 @@ func queueDetail(c *call) error {
 	o.open('{')
 	o.queueHead(&info)
 	o.key("options").options(&info.Options, true)
+	o.key("optionsSet").optionsSet(&info.Options)
 	o.key("partitions").open('[')
 	for i := range rows {
 		o.partition(&rows[i])

@@ -92,7 +92,7 @@ var shapes = map[string]string{
 		"retainedBytes:int segments:Segments sweptAt:string|null messages:QueueMessages",
 	"Segments":      "segments:int messages:int",
 	"QueueMessages": "total:int pending:int processing:int",
-	"QueueDetail": "id:string name:string namespace:string task:string createdAt:string options:Options " +
+	"QueueDetail": "id:string name:string namespace:string task:string createdAt:string options:Options optionsSet:[string] " +
 		"partitions:[PartitionEntry] truncated?:bool totals:Counts retainedBytes:int segments:Segments " +
 		"sweptAt:string|null",
 	"PartitionEntry": "id:string name:string createdAt:string stats:Counts oldestMessage:string|null " +

@@ -103,6 +103,9 @@ func (p *Printer[R]) Silence() { p.whole = true }
 // Rows is how many rows were added.
 func (p *Printer[R]) Rows() int { return p.n }
 
+// Skip leaves all printing to the command, which does it by another Printer or past all of them.
+func (p *Printer[R]) Skip() { p.whole = true }
+
 // Table tells whether rows are printed as cells for people.
 func (p *Printer[R]) Table() bool { return p.format == "table" || p.format == "wide" }
 

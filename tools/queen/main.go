@@ -7,6 +7,7 @@ import (
 
 	"queen/tools/cli"
 	"queen/tools/client"
+	"queen/tools/ops"
 )
 
 func main() { os.Exit(run(os.Args[1:], cli.Process())) }
@@ -38,6 +39,7 @@ func rootCommand(s cli.Streams) *cobra.Command {
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(serveCommand(s), devCommand(s), clusterCommand(s), versionCommand(s), configCommand(s), authCommand(s), mcpCommand(s))
 	root.AddCommand(client.Commands(s)...)
+	root.AddCommand(ops.Commands(s, version)...)
 	return root
 }
 

@@ -4,14 +4,16 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"queen/tools/cli"
 	"queen/tools/config"
+	"queen/tools/contexts"
 )
 
 // configCommand prints the settings that a serve with the same flags, environment and file would run with.
 func configCommand(s cli.Streams) *cobra.Command {
-	cmd := &cobra.Command{Use: "config", Short: "Show settings"}
+	cmd := &cobra.Command{Use: "config", Short: "Show settings of a node, and names for nodes"}
 	show := &cobra.Command{Use: "print", Short: "Print every setting as a serve would take it", Args: cobra.NoArgs}
 	sources := show.Flags().Bool("sources", false, "also print where each value comes from")
 	changed := show.Flags().Bool("changed", false, "leave out what is at its default")
@@ -53,7 +55,25 @@ func configCommand(s cli.Streams) *cobra.Command {
 		return p.Close()
 	}
 	cmd.AddCommand(show)
+	cmd.AddCommand(contexts.Commands(s, func(path string) error { return checkSettings(s, path) })...)
 	return cmd
+}
+
+// checkSettings reads a file of settings as a serve would, with nothing else to say what they are.
+func checkSettings(s cli.Streams, path string) error {
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	config.AddFlags(flags)
+	if err := flags.Set("config", path); err != nil {
+		return err
+	}
+	resolved, err := config.Load(config.Input{Flags: flags})
+	if err != nil {
+		return err
+	}
+	for _, w := range resolved.Warnings {
+		warn(s, w)
+	}
+	return nil
 }
 
 type settingRow struct {

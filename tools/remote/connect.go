@@ -120,5 +120,7 @@ func NewAPI(t *Target) (*API, error) {
 		transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 	}
 	transport.IdleConnTimeout = 30 * time.Second
+	transport.MaxIdleConnsPerHost = 512 // all calls go to one host, some commands make as many at a time
+	transport.MaxIdleConns = 512
 	return &API{URL: t.URL, token: t.token, http: &http.Client{Transport: transport}}, nil
 }
