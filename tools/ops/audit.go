@@ -36,7 +36,8 @@ Exits 4 when there is none that matches.`}
 	fl.StringVar(&f.from, "from", "", "from this time on, as 24h ago or RFC 3339")
 	fl.StringVar(&f.to, "to", "", "before this time")
 	fl.IntVarP(&f.limit, "limit", "n", 100, "the last so many, 1 to 10000")
-	cmd.AddCommand(remote.Command(s, list, "ndjson", cli.RowColumns("at", "subject", "tool", "verdict", "client", "+tenant", "+arguments_sha256", "+traceparent", "+offset"),
+	columns := cli.RowColumns("at", "subject", "tool", "verdict", "client", "+tenant", "+arguments_sha256", "+traceparent", "+offset")
+	cmd.AddCommand(remote.Command(s, list, "ndjson", columns,
 		func(c *remote.Conn, out *cli.Printer[cli.Row], _ []string) error {
 			rows, err := f.list(c)
 			if err != nil {
