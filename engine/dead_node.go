@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"strconv"
 	"strings"
 
 	"queen/engine/format"
@@ -122,6 +123,9 @@ func sortDead(ds []machine.DeadLetter) {
 // DeleteDeadLetters implements Catalog. An id may stand on several messages: outside the dedup window it is
 // a new one. Each goes in a command of its own.
 func (c catalog) DeleteDeadLetters(ctx context.Context, who Caller, id format.PartitionID, transactionID string) (uint64, error) {
+	if who.Key != "" {
+		return c.deleteDeadOnce(ctx, who, id, transactionID)
+	}
 	total := uint64(0)
 	for {
 		n, err := c.deleteDeadMessage(ctx, who, id, transactionID)
@@ -165,14 +169,14 @@ func (n *Node) deadAt(part *partView, transactionID string) (machine.DeadLetter,
 	var best machine.DeadLetter
 	found := false
 	for i := range all {
-		if found && all[i].FailedAt < best.FailedAt {
+		if found && n.identity.filedBefore(&all[i], &best) {
 			continue
 		}
 		rec, ok, err := n.pinned(part, all[i].Offset)
 		if err != nil {
 			return best, false, err
 		}
-		if ok && (rec.TransactionID == transactionID || rec.ID.String() == transactionID) {
+		if ok && rec.has(transactionID) {
 			best, found = all[i], true
 		}
 	}
@@ -181,15 +185,15 @@ func (n *Node) deadAt(part *partView, transactionID string) (machine.DeadLetter,
 
 // Purge implements Catalog.
 func (c catalog) Purge(ctx context.Context, who Caller, queue string, group *string) (uint64, error) {
+	cmd := format.Purge{Tenant: who.Tenant, Queue: viewBytes(queue), AnyGroup: group == nil}
+	digest := textDigest("purge", queue)
+	if group != nil {
+		cmd.Group = viewBytes(*group)
+		digest = textDigest("purge", queue, *group)
+	}
 	total := uint64(0)
-	for {
-		res, err := c.n.counted(ctx, func(b *format.CommandBuf) {
-			cmd := format.Purge{Tenant: who.Tenant, Queue: viewBytes(queue), AnyGroup: group == nil}
-			if group != nil {
-				cmd.Group = viewBytes(*group)
-			}
-			b.AddPurge(&cmd)
-		})
+	for part := 0; ; part++ {
+		res, err := c.n.countedUnder(ctx, who, digest, part, func(b *format.CommandBuf) { b.AddPurge(&cmd) })
 		if err != nil {
 			return total, err
 		}
@@ -199,10 +203,79 @@ func (c catalog) Purge(ctx context.Context, who Caller, queue string, group *str
 	}
 }
 
+// countedUnder is counted, under the caller's Idempotency-Key if there is one.
+func (n *Node) countedUnder(ctx context.Context, c Caller, digest [16]byte, part int, add func(b *format.CommandBuf)) (format.CountResult, *Error) {
+	if c.Key == "" {
+		return n.counted(ctx, add)
+	}
+	counts, err := n.countOnce(ctx, c, digest, part, add)
+	if err != nil || len(counts) == 0 {
+		return format.CountResult{}, err
+	}
+	return counts[0].CountResult, errOfCode(counts[0].code)
+}
+
+// deleteDeadOnce removes all dead letters of an address in one entry, so that a repeat under the key removes none that
+// were filed since.
+func (c catalog) deleteDeadOnce(ctx context.Context, who Caller, id format.PartitionID, transactionID string) (uint64, error) {
+	part, ok := c.n.partByID(who.Tenant, id)
+	if !ok {
+		return 0, nil
+	}
+	offsets, err := c.n.deadOffsets(&part, transactionID)
+	if err != nil {
+		return 0, errRead(err)
+	}
+	digest := textDigest("delete dead", strconv.FormatUint(uint64(id), 10), transactionID)
+	counts, bad := c.n.countOnce(ctx, who, digest, 0, func(b *format.CommandBuf) {
+		for _, o := range offsets {
+			b.AddDelete(&format.Delete{What: format.DeleteDeadLetter, Tenant: who.Tenant, Queue: viewBytes(part.queueName),
+				Partition: part.id, Offset: o})
+		}
+	})
+	if bad != nil {
+		return 0, bad
+	}
+	total := uint64(0)
+	for i := range counts {
+		total += counts[i].Rows
+	}
+	return total, nil
+}
+
+// deadOffsets are the offsets of the messages with an id that have dead letters, as many as one key remembers.
+func (n *Node) deadOffsets(part *partView, transactionID string) (offsets []format.Offset, err error) {
+	n.state.RLock()
+	all := n.state.m.DeadLettersAt(part.id, 0, ^format.Offset(0), maxCountedDead)
+	n.state.RUnlock()
+	for i := range all {
+		if i > 0 && all[i].Offset == all[i-1].Offset {
+			continue
+		}
+		rec, ok, err := n.pinned(part, all[i].Offset)
+		if err != nil {
+			return nil, err
+		}
+		if ok && rec.has(transactionID) {
+			offsets = append(offsets, all[i].Offset)
+		}
+		if len(offsets) == format.MaxOnceOrdinals-1 {
+			break
+		}
+	}
+	return offsets, nil
+}
+
+// has says that an address names the message: by its transaction id or by its own.
+func (r *Record) has(id string) bool { return r.TransactionID == id || r.ID.String() == id }
+
 // redrive reads a dead letter's message and proposes its move to a partition's tail: append and
 // removal are one command, both or neither (S-dlq-14).
 func (d *doCall) redrive(_ context.Context, i int, op *Redrive) *Error {
 	n := d.n
+	if d.repeating {
+		return d.redriveAgain(i)
+	}
 	id := op.DeadLetter
 	if op.ByAddress {
 		part, ok := n.partByID(d.caller.Tenant, op.PartitionID)
@@ -267,18 +340,24 @@ func (d *doCall) addRedrive(i int, id format.DeadLetterID, dead *DeadLetter, que
 		return refused
 	}
 	d.push.evidence.attach(d.n, &cmd.Append)
-	sub := d.push.sub
-	d.after = append(d.after, afterOp{op: i, command: sub.buf.Count, write: true,
-		finish: func(s *submission, it *format.Result, out *Result) {
-			d.redriven(s, it, out, RedriveItem{DeadLetter: id, Queue: queue, Partition: partition, Group: dead.Group,
-				TransactionID: rec.TransactionID, Message: MessageResult{Status: Queued}}, txn)
-		}})
-	sub.buf.AddRedrive(&cmd, frame)
-	sub.addQueue(d.caller.Tenant, queue)
+	note := redriveNote{id: id, queue: queue, partition: partition, group: dead.Group, transactionID: rec.TransactionID}
+	if d.caller.Key != "" {
+		d.redrives = append(d.redrives, note)
+	}
+	d.addMove(i, &note, &cmd, frame)
+	d.push.sub.addQueue(d.caller.Tenant, queue)
 	return nil
 }
 
-func (d *doCall) redriven(s *submission, it *format.Result, out *Result, item RedriveItem, txn string) {
+// addMove adds the command and how its verdict is told.
+func (d *doCall) addMove(i int, note *redriveNote, cmd *format.Redrive, frame []byte) {
+	sub, item := d.push.sub, note.item()
+	d.after = append(d.after, afterOp{op: i, command: sub.buf.Count, write: true,
+		finish: func(s *submission, it *format.Result, out *Result) { d.redriven(s, it, out, item) }})
+	sub.buf.AddRedrive(cmd, frame)
+}
+
+func (d *doCall) redriven(s *submission, it *format.Result, out *Result, item RedriveItem) {
 	switch it.Code {
 	case format.CodeDuplicate:
 		item.Duplicate, item.Message.Status = true, Duplicate
@@ -286,7 +365,9 @@ func (d *doCall) redriven(s *submission, it *format.Result, out *Result, item Re
 		a := &s.flight.results.Appends[it.At]
 		item.Message.Offset = a.Base
 		item.Message.ID = d.n.identity.messageID(s.flight.header.W, format.Place{Index: s.flight.index, Ordinal: it.First})
-		d.n.counters.redriven.Add(1)
+		if !s.again {
+			d.n.counters.redriven.Add(1)
+		}
 	case format.CodeEncryption:
 		out.Err = d.n.errUnsealed()
 		return

@@ -167,6 +167,9 @@ type doCall struct {
 	grows, repeating bool
 	// stale are single ops whose evidence came too late.
 	stale []int
+	// redrives are what a repeat of the call has to know of its redrives, when it carries a key; of a repeat, what is
+	// left of them.
+	redrives []redriveNote
 }
 
 type afterOp struct {

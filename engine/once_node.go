@@ -86,6 +86,9 @@ func (w *wholeCall) finishRepeat(ctx context.Context, row *format.OnceRow, err e
 	again.use = again.push.sub
 	again.ack.sub, again.ack.whole, again.ack.again = again.use, true, true
 	again.push.dry = true
+	if again.redrives, err = parseRedriveNotes(row.Note); err != nil {
+		return errRead(err)
+	}
 	if again.atomic {
 		again.push.firsts = map[firstKey]msgPlace{}
 	}
@@ -103,7 +106,8 @@ func (w *wholeCall) finishRepeat(ctx context.Context, row *format.OnceRow, err e
 	s.recycle()
 	w.n.counters.repeated.Add(1)
 	if s.head > 0 {
-		if txn := s.brackets()[0]; txn.Code != format.CodeOK {
+		txn := s.brackets()[0]
+		if w.mint(s, &txn); txn.Code != format.CodeOK {
 			w.rolledBack = true
 			return again.refusal(&txn)
 		}
@@ -157,6 +161,9 @@ func digestOf(c Caller, b *Batch) (digest [16]byte) {
 	d := opHash{h: sha256.New()}
 	d.text(c.Subject)
 	d.flag(b.Atomic)
+	if b.KeepDuplicates {
+		d.flag(true)
+	}
 	d.num(uint64(len(b.Ops)))
 	for _, op := range b.Ops {
 		d.op(op)

@@ -12,6 +12,12 @@ type Batch struct {
 	// Atomic commits all ops in one entry or none (transactions): Append, Ack, CommitOffset, KV and Timer.
 	// A refusal is an *Error whose Failed says which op it was.
 	Atomic bool
+	// KeepDuplicates has an Atomic batch answer a message whose id was pushed before as a Duplicate, instead of being
+	// refused for it (S-str-8).
+	KeepDuplicates bool
+	// Minted, when it is not nil, is filled with an id of the Atomic batch that no other has, also when it was rolled back:
+	// the same one for every repeat under an Idempotency-Key. It stays zero where nothing was proposed.
+	Minted *format.UUID
 }
 
 // Op is one of Append, Ack, Extend, Release, SetOffset, CommitOffset, KV, Lock, Timer, Redrive;

@@ -237,10 +237,16 @@ func (w *wholeCall) bracket() *Error {
 		if w.atomic {
 			under++
 		}
-		head.AddOnce(w.once.command(under))
+		note, err := appendRedriveNotes(w.redrives)
+		if err != nil {
+			return err
+		}
+		once := w.once.command(under)
+		once.Note = note
+		head.AddOnce(once)
 	}
 	if w.atomic {
-		head.AddTxn(&format.Txn{Parts: parts})
+		head.AddTxn(&format.Txn{Parts: parts, KeepDuplicates: w.batch.KeepDuplicates})
 	}
 	s.buf.Prepend(&head)
 	s.head = head.Count
@@ -287,6 +293,7 @@ func (w *wholeCall) verdict(ctx context.Context) (again bool, err error) {
 		return false, w.render(ctx)
 	}
 	for _, it := range s.brackets() {
+		w.mint(s, &it)
 		switch it.Code {
 		case format.CodeOK:
 		case format.CodeStaleEvidence:
@@ -305,6 +312,13 @@ func (w *wholeCall) verdict(ctx context.Context) (again bool, err error) {
 		}
 	}
 	return false, w.render(ctx)
+}
+
+// mint names the batch by the place of its Txn.
+func (w *wholeCall) mint(s *submission, it *format.Result) {
+	if w.batch.Minted != nil && it.Kind == format.KindTxn {
+		*w.batch.Minted = w.n.identity.messageID(s.flight.header.W, format.Place{Index: s.flight.index, Ordinal: it.First})
+	}
 }
 
 // render fills in the results of a call that took place.

@@ -155,6 +155,9 @@ func (r *cycleRun) buildPush() error {
 		if partition == "" {
 			partition = format.DefaultPartition
 		}
+		if it.TransactionID == "" {
+			it.TransactionID = it.MessageID // the id of a message is its default; ids of messages are the broker's here
+		}
 		if len(it.TransactionID) > format.MaxTransactionID {
 			return badRequest("transactionId exceeds 65535 bytes")
 		}
@@ -230,7 +233,7 @@ func (r *cycleRun) commit(ctx context.Context) ([]engine.Result, error) {
 	if len(ops) == 0 {
 		return nil, nil
 	}
-	results, err := r.c.engine.Do(ctx, r.c.caller, engine.Batch{Ops: ops, Atomic: true})
+	results, err := r.c.engine.Do(ctx, r.c.caller, engine.Batch{Ops: ops, Atomic: true, KeepDuplicates: true})
 	var e *engine.Error
 	if errors.As(err, &e) && e.Failed != nil {
 		text := txnReasons[e.Code]

@@ -1,8 +1,11 @@
 package frontendhttp
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
+
+	"github.com/google/uuid"
 
 	"queen/engine"
 	"queen/engine/format"
@@ -27,7 +30,7 @@ func transact(c *call) error {
 	}
 	ctx, cancel := c.deadline(writeDeadline)
 	defer cancel()
-	results, err := c.engine.Do(ctx, c.caller, engine.Batch{Ops: t.ops(), Atomic: true})
+	results, err := c.engine.Do(ctx, c.caller, engine.Batch{Ops: t.ops(), Atomic: true, Minted: &t.minted})
 	if err != nil {
 		var e *engine.Error
 		if errors.As(err, &e) && e.Failed != nil {
@@ -37,13 +40,25 @@ func transact(c *call) error {
 	}
 	o := out{c.buffer()}
 	o.open('{')
-	o.str("transactionId", newID())
+	o.str("transactionId", c.transactionID(t.minted))
 	o.bool("success", true)
 	o.key("results").open('[')
 	o.transacted(&t, results)
 	o.close(']').close('}')
 	c.send(200, o.b)
 	return nil
+}
+
+// transactionID names a transaction: as the log does, or anew where it proposed nothing. A repeat under the same
+// Idempotency-Key is named as the first call was.
+func (c *call) transactionID(minted format.UUID) string {
+	switch {
+	case !minted.IsZero():
+		return minted.String()
+	case c.caller.Key != "":
+		return uuid.NewHash(sha256.New(), uuid.UUID(c.caller.Tenant), []byte("transaction\x00"+c.caller.Key), 8).String()
+	}
+	return newID()
 }
 
 // ops is the batch, acks first: the order in which they are judged (S-txn-4).
@@ -150,7 +165,7 @@ var txnReasons = map[engine.ErrorCode]string{
 
 // rolledBack says why nothing took place.
 func (t *transaction) rolledBack(e *engine.Error) *refusedTxn {
-	r := &refusedTxn{status: 200, reason: "internal", detail: e.Error()}
+	r := &refusedTxn{status: 200, reason: "internal", detail: e.Error(), minted: t.minted}
 	if reason, ok := txnReasons[e.Code]; ok {
 		r.reason = reason
 	}
@@ -171,7 +186,7 @@ func (t *transaction) rolledBack(e *engine.Error) *refusedTxn {
 func (c *call) refuseTxn(r *refusedTxn) {
 	o := out{c.buffer()}
 	o.open('{')
-	o.str("transactionId", newID())
+	o.str("transactionId", c.transactionID(r.minted))
 	o.bool("success", false)
 	o.str("reason", r.reason)
 	o.str("error", r.detail)

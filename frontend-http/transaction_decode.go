@@ -21,6 +21,7 @@ type refusedTxn struct {
 	reason, detail string
 	lost           *engine.FailedOp
 	index          int // of lost, in the flat space of results
+	minted         format.UUID
 }
 
 func (r *refusedTxn) Error() string { return r.detail }
@@ -49,6 +50,7 @@ type transaction struct {
 	timers   timerBatch
 	required []string
 	ms       jsonObject
+	minted   format.UUID // the transaction's name, once it was proposed
 }
 
 // decode reads the body; the error is a *refusedTxn, or a *keyedRefusal made one by the caller.

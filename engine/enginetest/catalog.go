@@ -194,7 +194,10 @@ func (s *state) deleteGroup(t format.Tenant, name, queue string, all, keep bool)
 		if g == nil {
 			continue
 		}
-		n += g.touchedCursors()
+		if n += g.touchedCursors(); g.sought {
+			n += uint64(len(q.parts)) - g.touchedCursors()
+		}
+		g.sought = false
 		if keep {
 			g.walked = false
 			g.forgetCursors()

@@ -2,7 +2,9 @@ package enginetest
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"queen/engine"
@@ -124,16 +126,20 @@ func (m *modelCatalog) DeadLetters(_ context.Context, c engine.Caller, f engine.
 
 func (m *modelCatalog) DeleteDeadLetters(_ context.Context, c engine.Caller, id format.PartitionID, txn string) (n uint64, err error) {
 	err = m.model().with(func(s *state) error {
-		n = s.deleteDead(c.Tenant, id, txn)
-		return nil
+		n, err = s.countOnce(c, "delete dead "+strconv.Quote(txn)+fmt.Sprint(id), func() uint64 { return s.deleteDead(c.Tenant, id, txn) })
+		return err
 	})
 	return n, err
 }
 
 func (m *modelCatalog) Purge(_ context.Context, c engine.Caller, queue string, group *string) (n uint64, err error) {
+	what := "purge " + strconv.Quote(queue)
+	if group != nil {
+		what += strconv.Quote(*group)
+	}
 	err = m.model().with(func(s *state) error {
-		n = s.purge(c.Tenant, queue, group)
-		return nil
+		n, err = s.countOnce(c, what, func() uint64 { return s.purge(c.Tenant, queue, group) })
+		return err
 	})
 	return n, err
 }

@@ -52,7 +52,7 @@ func (ru *rule) run(t tester, e engine.Engine, c *clock.Fake, o *Options, limit 
 
 func allRules() (all []rule) {
 	for _, part := range [][]rule{idRules, configRules, pushRules, dedupRules, popRules, conflateRules, leaseRules, waitRules,
-		groupRules, ackRules, deadRules, fetchRules, retainRules, adminRules, clockRules, kvRules, txnRules, lockRules, timerRules} {
+		groupRules, ackRules, deadRules, repeatRules, fetchRules, retainRules, adminRules, clockRules, kvRules, txnRules, lockRules, timerRules} {
 		all = append(all, part...)
 	}
 	return all

@@ -47,6 +47,7 @@ func (s *state) seekAll(q *queue, op *engine.SetOffset) engine.Result {
 	g := s.register(q, groupName(op.Group), engine.Start{}, false)
 	g.start, g.seq, g.walked = engine.Start{Kind: format.StartNew}, s.tick(), true
 	g.forgetCursors()
+	g.sought = true
 	if op.To.ByTime && op.To.Time <= s.w {
 		g.start, g.walked = engine.Start{Kind: format.StartFrom, From: op.To.Time}, false
 	}

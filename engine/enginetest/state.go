@@ -25,14 +25,16 @@ type state struct {
 	// lazyRetention leaves log starts to whoever adopts those of an engine.
 	lazyRetention bool
 
-	queues  []*queue // in creation order
-	parts   map[format.PartitionID]*part
-	dead    []*deadLetter // in filing order
-	keyed   keyedState
-	inTxn   bool // acks are judged as parts of a transaction
-	stats   engine.Stats
-	repeats []int                                    // ops of the last call that repeated an earlier ack
-	changed func(engine.PartitionRef, format.Tenant) // end, start or existence of a partition; may be nil
+	queues []*queue // in creation order
+	parts  map[format.PartitionID]*part
+	dead   []*deadLetter // in filing order
+	keyed  keyedState
+	inTxn  bool // acks are judged as parts of a transaction
+	// keepsDuplicates: a known id does not refuse the transaction under way.
+	keepsDuplicates bool
+	stats           engine.Stats
+	repeats         []int                                    // ops of the last call that repeated an earlier ack
+	changed         func(engine.PartitionRef, format.Tenant) // end, start or existence of a partition; may be nil
 }
 
 func newState() *state { return &state{parts: map[format.PartitionID]*part{}} }
@@ -89,6 +91,8 @@ type group struct {
 	// walked says that the group never had to look for what was there before it was registered or moved.
 	// The order of such a walk over the partitions is the engine's own, and nobody can tell when it ends.
 	walked bool
+	// sought says that a seek of the whole queue placed the group in every partition.
+	sought bool
 }
 
 // cursor is one (partition, group).

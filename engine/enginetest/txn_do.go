@@ -43,16 +43,21 @@ func (s *state) judge(c engine.Caller, b engine.Batch) (res []engine.Result, aft
 	if e := firstOf(refused, nil); e != nil {
 		return nil, s, e
 	}
+	if b.Minted != nil {
+		*b.Minted = s.mint()
+	}
 	after = s.clone()
 	after.repeats = nil
 	var told []func() // watchers hear of it once it is sure
 	after.changed = func(ref engine.PartitionRef, t format.Tenant) {
 		told = append(told, func() { s.changed(ref, t) })
 	}
+	after.keepsDuplicates = b.KeepDuplicates
 	if res, err = after.txn(c, b.Ops); err != nil {
 		s.stats.RolledBack++
 		return nil, s, err
 	}
+	after.keepsDuplicates = false
 	if after.changed = s.changed; s.changed != nil {
 		for _, tell := range told {
 			tell()
@@ -178,6 +183,8 @@ func (s *state) txnAppends(c engine.Caller, ops []engine.Op, res []engine.Result
 			switch {
 			case m.Status == engine.Refused:
 				return failed(i, m.Err)
+			case m.Status == engine.Duplicate && !stored[at(a, m.Offset)] && s.keepsDuplicates:
+				continue
 			case m.Status == engine.Duplicate && !stored[at(a, m.Offset)]:
 				return &engine.Error{Code: engine.CodeDuplicate, Message: "the id was pushed before",
 					Failed: &engine.FailedOp{Op: i, Offset: m.Offset}}

@@ -21,13 +21,15 @@ type onceRow struct {
 	res   []engine.Result
 	err   *engine.Error // of a transaction that was rolled back
 	until format.Wall
+	// minted is the name of a transaction.
+	minted format.UUID
 }
 
 // onceOnly carries a call out unless its key was seen: then it answers what was answered, or refuses
 // another body. What is refused before it is judged is not remembered.
 func (s *state) onceOnly(c engine.Caller, b engine.Batch) ([]engine.Result, *state, *engine.Error) {
 	k := onceKey{c.Tenant, c.Key}
-	body := fmt.Sprint(b.Atomic)
+	body := fmt.Sprint(b.Atomic, b.KeepDuplicates)
 	for _, op := range b.Ops {
 		switch op.(type) {
 		case *engine.Append, *engine.KV, *engine.Lock, *engine.Timer, *engine.Redrive:
@@ -43,6 +45,9 @@ func (s *state) onceOnly(c engine.Caller, b engine.Batch) ([]engine.Result, *sta
 			return nil, s, fail(engine.CodeIdempotencyClash, "the key was used for another call")
 		}
 		s.stats.Repeated++
+		if b.Minted != nil {
+			*b.Minted = row.minted
+		}
 		return row.res, s, row.err
 	}
 	if e := firstOf(s.checkOps(c.Tenant, &b)); e != nil {
@@ -55,10 +60,11 @@ func (s *state) onceOnly(c engine.Caller, b engine.Batch) ([]engine.Result, *sta
 	if err != nil && !judged(err) {
 		return nil, after, err
 	}
-	if after.keyed.once == nil {
-		after.keyed.once = map[onceKey]*onceRow{}
+	row := &onceRow{body: body, res: res, err: err, until: after.w + onceKept}
+	if b.Minted != nil {
+		row.minted = *b.Minted
 	}
-	after.keyed.once[k] = &onceRow{body, res, err, after.w + onceKept}
+	after.remember(k, row)
 	return res, after, err
 }
 
@@ -116,4 +122,28 @@ func (s *state) refusedOnce(c engine.Caller, ops []engine.Op) *engine.Error {
 		return tooLarge("messages", "at most 8000 messages and ops in a call with a key")
 	}
 	return nil
+}
+
+// countOnce removes rows, or answers how many were removed under the key before. Whether a call that removes nothing is
+// remembered is the engine's own.
+func (s *state) countOnce(c engine.Caller, what string, do func() uint64) (uint64, error) {
+	k := onceKey{c.Tenant, c.Key}
+	if row := s.keyed.once[k]; c.Key != "" && row != nil && s.w < row.until {
+		if row.body != what {
+			return 0, fail(engine.CodeIdempotencyClash, "the key was used for another call")
+		}
+		return row.res[0].Rows, nil
+	}
+	n := do()
+	if c.Key != "" && n > 0 {
+		s.remember(k, &onceRow{body: what, res: []engine.Result{{Rows: n}}, until: s.w + onceKept})
+	}
+	return n, nil
+}
+
+func (s *state) remember(k onceKey, row *onceRow) {
+	if s.keyed.once == nil {
+		s.keyed.once = map[onceKey]*onceRow{}
+	}
+	s.keyed.once[k] = row
 }

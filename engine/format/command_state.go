@@ -3,7 +3,12 @@ package format
 // Txn brackets the Parts commands that follow it in the same entry: all of them apply or none does
 // (S-txn-1). Acks are judged first, then appends, positions, keyed rows, timers (S-txn-4); the first
 // refusal is the transaction's, and its parts answer CodeRolledBack.
-type Txn struct{ Parts uint32 }
+type Txn struct {
+	Parts uint32
+	// KeepDuplicates has a message whose id is in its partition's window answered as a duplicate, as outside of a
+	// transaction, instead of refusing all (S-str-8).
+	KeepDuplicates bool
+}
 
 // Once brackets the Parts commands that follow it in the same entry, a Txn with its parts among them:
 // they apply at most once while the row of the key lives (Idempotency-Key, R-22). Met again with the
@@ -16,7 +21,13 @@ type Once struct {
 	// Keep is how long the row lives, microseconds on W.
 	Keep  int64
 	Parts uint32
+	// Note is what the proposer needs to answer a repeat beside the verdicts, at most MaxOnceNote bytes. Apply keeps it
+	// and never reads it.
+	Note []byte
 }
+
+// MaxOnceNote bounds the note of a Once, bytes, so that it fits one keyed row with the verdicts.
+const MaxOnceNote = 128 << 10
 
 // Number is a JSON number as counters keep it: an integer as long as it fits, else a float.
 type Number struct {

@@ -13,6 +13,10 @@ const (
 
 	timerRelative = 1 << 2
 
+	onceNote = 1 << 2
+
+	txnKeepDuplicates = 1 << 0
+
 	// MaxLockLimit bounds the slots of one lock: what one LockAcquire looks at (S-lock-2).
 	MaxLockLimit = 1024
 )
@@ -21,6 +25,9 @@ const (
 func (b *CommandBuf) AddTxn(v *Txn) {
 	at := b.begin(KindTxn)
 	b.Commands = putUvarint(b.Commands, uint64(v.Parts))
+	if v.KeepDuplicates {
+		b.Commands = append(b.Commands, txnKeepDuplicates)
+	}
 	b.end(at, 1)
 }
 
@@ -28,6 +35,11 @@ func (b *CommandBuf) AddTxn(v *Txn) {
 func (r *CommandReader) Txn(v *Txn) error {
 	d := r.open(KindTxn)
 	*v = Txn{Parts: d.uvarint32()}
+	if d.bad == "" && d.pos < len(d.b) {
+		if v.KeepDuplicates = d.flags(txnKeepDuplicates) != 0; !v.KeepDuplicates {
+			d.fail("flags that say nothing")
+		}
+	}
 	if v.Parts == 0 {
 		d.fail("a transaction without parts")
 	}
@@ -37,22 +49,32 @@ func (r *CommandReader) Txn(v *Txn) error {
 // AddOnce opens what v.Key stands for: the next v.Parts commands of this buffer.
 func (b *CommandBuf) AddOnce(v *Once) {
 	at := b.begin(KindOnce)
-	c := putTenant(append(b.Commands, tenantFlag(v.Tenant)), v.Tenant)
+	c := putTenant(append(b.Commands, tenantFlag(v.Tenant)|bit(len(v.Note) > 0, onceNote)), v.Tenant)
 	c = append(c, v.Key[:]...)
 	c = append(c, v.Digest[:]...)
 	c = putVarint(c, v.Keep)
-	b.Commands = putUvarint(c, uint64(v.Parts))
+	c = putUvarint(c, uint64(v.Parts))
+	if len(v.Note) > 0 {
+		c = putBytes(c, v.Note)
+	}
+	b.Commands = c
 	b.end(at, 1)
 }
 
 // Once decodes the current command.
 func (r *CommandReader) Once(v *Once) error {
 	d := r.open(KindOnce)
-	*v = Once{Tenant: d.tenant(d.flags(flagDefaultTenant))}
+	flags := d.flags(flagDefaultTenant | onceNote)
+	*v = Once{Tenant: d.tenant(flags)}
 	v.Key, v.Digest = d.uuid(), d.uuid()
 	v.Keep, v.Parts = d.lifetime(), d.uvarint32()
 	if v.Parts == 0 || v.Keep == 0 {
 		d.fail("no parts, or kept for no time")
+	}
+	if flags&onceNote != 0 {
+		if v.Note = d.bytes(); len(v.Note) == 0 || len(v.Note) > MaxOnceNote {
+			d.fail("a note that is empty or too long")
+		}
 	}
 	return r.done(&d)
 }

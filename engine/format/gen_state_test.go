@@ -1,5 +1,7 @@
 package format
 
+import "bytes"
+
 // generated is a command in a buffer, and what a reader must give back for it.
 type generated struct {
 	kind Kind
@@ -40,9 +42,17 @@ func (g gen) bracket(b *CommandBuf, k Kind) (all []generated) {
 		return all
 	}
 	made(newGen(seed), &parts)
-	once := &Once{g.tenant(), g.uuid(), g.uuid(), 1 + g.i64()>>1&(1<<62-1), uint32(parts.Count)}
+	once := &Once{g.tenant(), g.uuid(), g.uuid(), 1 + g.i64()>>1&(1<<62-1), uint32(parts.Count), g.note()}
 	b.AddOnce(once)
 	return append([]generated{{KindOnce, once}}, made(newGen(seed), b)...)
+}
+
+// note is what a key remembers, nil as often as not.
+func (g gen) note() []byte {
+	if n := g.u32() % 8; n > 3 {
+		return bytes.Repeat([]byte{byte(n)}, int(n))
+	}
+	return nil
 }
 
 func (g gen) position() *SetOffset {
@@ -91,11 +101,11 @@ func (g gen) stateCommand(b *CommandBuf, k Kind) any {
 	keep := func() int64 { return g.i64() &^ (-1 << 63) }
 	switch k {
 	case KindTxn:
-		v := &Txn{1 + g.u32()>>1}
+		v := &Txn{1 + g.u32()>>1, g.u32()%2 == 0}
 		b.AddTxn(v)
 		return v
 	case KindOnce:
-		v := &Once{g.tenant(), g.uuid(), g.uuid(), keep()>>1 + 1, 1 + g.u32()>>1}
+		v := &Once{g.tenant(), g.uuid(), g.uuid(), keep()>>1 + 1, 1 + g.u32()>>1, g.note()}
 		b.AddOnce(v)
 		return v
 	case KindKV:

@@ -3,7 +3,8 @@ package format
 // stateGoldens are the commands of transactions, keyed state and timers.
 func stateGoldens() []golden {
 	_, frame := goldenTimerFrame()
-	txn, once := &Txn{300}, &Once{goldenTenant, goldenSum, goldenLease, 86_400_000_000, 3}
+	txn, once := &Txn{Parts: 300}, &Once{goldenTenant, goldenSum, goldenLease, 86_400_000_000, 3, nil}
+	keeping, noted := &Txn{300, true}, &Once{goldenTenant, goldenSum, goldenLease, 86_400_000_000, 3, []byte("note")}
 	put := &KV{
 		Tenant: DefaultTenant, Op: KVPut, Namespace: []byte("ns"), Key: []byte("key"), HasExpect: true, Expect: 300,
 		Required: true, Value: []byte("7"), Number: Number{Kind: IntNumber, Int: 7}, Keep: 60_000_000,
@@ -35,6 +36,9 @@ func stateGoldens() []golden {
 	const key = "3 namespace\n4 key\n"
 	return []golden{
 		commandGolden("txn", func(b *CommandBuf) { b.AddTxn(txn) }, txn, "2 parts"),
+		commandGolden("txn_duplicates", func(b *CommandBuf) { b.AddTxn(keeping) }, keeping, "2 parts\n1 flags: keep duplicates"),
+		commandGolden("once_note", func(b *CommandBuf) { b.AddOnce(noted) }, noted,
+			"1 flags: note\n16 tenant\n16 hash of the key\n16 digest of the body\n6 keep, microseconds, zigzag\n1 parts\n5 note"),
 		commandGolden("once", func(b *CommandBuf) { b.AddOnce(once) }, once,
 			"1 flags\n16 tenant\n16 hash of the key\n16 digest of the body\n6 keep, microseconds, zigzag\n1 parts"),
 		commandGolden("kv_put", func(b *CommandBuf) { b.AddKV(put) }, put,
@@ -98,6 +102,8 @@ func rowGoldens() []golden {
 		Recur: []byte("* * * * *"), Frame: frame,
 	}
 	once := OnceRow{Digest: goldenSum, Index: 70_000, First: 5, W: goldenWall, Parts: []byte{0}}
+	noted := once
+	noted.Note = []byte("note")
 	const kvHead = "1 flags\n1 number kind\n1 zero\n8 version\n8 expires\n8 updated\n8 number\n"
 	return []golden{
 		row("kv", kv.Append(nil), kv, func(b []byte) (any, error) { return ParseKVRow(b) }, kvHead+"-1 JSON"),
@@ -107,6 +113,8 @@ func rowGoldens() []golden {
 			"3 zero\n8 version\n8 due\n8 place: index\n8 place: ordinal\n8 W\n2 partition\n3 transaction id\n10 recurrence\n-1 frame"),
 		row("once", once.Append(nil), once, func(b []byte) (any, error) { return ParseOnceRow(b) },
 			"3 zero\n16 digest\n8 index\n8 first ordinal\n8 W\n-1 verdicts"),
+		row("once_note", noted.Append(nil), noted, func(b []byte) (any, error) { return ParseOnceRow(b) },
+			"3 zero\n16 digest\n8 index\n8 first ordinal\n8 W\n5 note\n-1 verdicts"),
 		row("position", (&PositionRow{Metadata: []byte("note")}).Append(nil), PositionRow{Metadata: []byte("note")},
 			func(b []byte) (any, error) { return ParsePositionRow(b) }, "-1 metadata"),
 		row("position_asked", (&PositionRow{[]byte("note"), 500, 20}).Append(nil), PositionRow{[]byte("note"), 500, 20},

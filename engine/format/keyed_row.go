@@ -108,9 +108,11 @@ func ParseTimerRow(b []byte) (v TimerRow, err error) {
 	return v, d.close("timer row", 0)
 }
 
-// OnceRow is what was answered to a call that carried an Idempotency-Key. Parts aliases what was parsed.
+// OnceRow is what was answered to a call that carried an Idempotency-Key. Note and Parts alias what was parsed.
 type OnceRow struct {
 	Digest [16]byte
+	// Note is that of the command; see Once.
+	Note []byte
 	// Index, First and W are those of the Once command.
 	Index Index
 	First Ordinal
@@ -118,24 +120,45 @@ type OnceRow struct {
 	Parts []byte
 }
 
+// onceRowNote is the version of an idempotency row that holds a note.
+const onceRowNote = 2
+
 // Append appends the encoded row to dst.
 func (v *OnceRow) Append(dst []byte) []byte {
-	dst = append(dst, KeyedRowVersion, 0, 0, 0)
+	version := byte(KeyedRowVersion)
+	if len(v.Note) > 0 {
+		version = onceRowNote
+	}
+	dst = append(dst, version, 0, 0, 0)
 	dst = append(dst, v.Digest[:]...)
 	dst = putU64(dst, uint64(v.Index))
 	dst = putU64(dst, uint64(v.First))
-	return append(putU64(dst, uint64(v.W)), v.Parts...)
+	dst = putU64(dst, uint64(v.W))
+	if len(v.Note) > 0 {
+		dst = putBytes(dst, v.Note)
+	}
+	return append(dst, v.Parts...)
 }
 
 // ParseOnceRow parses the value of an idempotency row; the parts are not looked into.
 func ParseOnceRow(b []byte) (v OnceRow, err error) {
 	d := decoder{b: b}
-	d.rowVersion()
+	noted := len(b) > 0 && b[0] == onceRowNote
+	if noted {
+		d.u8()
+	} else {
+		d.rowVersion()
+	}
 	if !isZero(d.take(3)) {
 		d.fail("reserved bytes are not zero")
 	}
 	v.Digest, v.Index = d.uuid(), Index(d.u64())
 	v.First, v.W = d.ordinal(), Wall(d.u64())
+	if noted {
+		if v.Note = d.bytes(); len(v.Note) == 0 || len(v.Note) > MaxOnceNote {
+			d.fail("a note that is empty or too long")
+		}
+	}
 	v.Parts = d.rest()
 	return v, d.close("idempotency row", 0)
 }

@@ -40,7 +40,7 @@ func TestBracketsAreChecked(t *testing.T) {
 		for _, k := range c.kinds {
 			switch k {
 			case KindTxn:
-				b.AddTxn(&Txn{parts[0]})
+				b.AddTxn(&Txn{Parts: parts[0]})
 				parts = parts[1:]
 			case KindOnce:
 				b.AddOnce(&Once{Keep: 1, Parts: parts[0]})

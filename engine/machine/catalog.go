@@ -214,8 +214,15 @@ func (e *enc) queue(q *queue) {
 	e.b = format.AppendAllOptions(e.b, &q.opts)
 }
 
+// soughtVersion is that of the row of a group that a seek placed; others have rowVersion.
+const soughtVersion = 2
+
 func (e *enc) group(g *group) {
-	e.u8(rowVersion)
+	if g.sought {
+		e.u8(soughtVersion)
+	} else {
+		e.u8(rowVersion)
+	}
 	e.u32(g.queue.id)
 	e.text(g.name)
 	e.u8(uint8(g.start))
@@ -366,7 +373,9 @@ func (r *reader) queue(q *queue) (bounds ringBounds, err error) {
 }
 
 func (r *reader) group(g *group) (queue uint32) {
-	r.version()
+	version := r.u8()
+	r.bad = r.bad || version != rowVersion && version != soughtVersion
+	g.sought = version == soughtVersion
 	queue, g.name = r.u32(), r.text()
 	g.start, g.from = format.StartKind(r.u8()), format.Wall(r.u64())
 	g.at.Index, g.at.Ordinal = format.Index(r.u64()), format.Ordinal(r.u32())

@@ -72,7 +72,10 @@ func (m *Machine) deleteGroup(q *queue, c *format.Delete, n *format.CountResult)
 		return
 	}
 	n.Existed = true
-	n.Rows += g.cursors
+	if n.Rows += g.cursors; g.sought {
+		n.Rows += q.parts - min(g.cursors, q.parts)
+	}
+	g.sought = false
 	if c.KeepRegistration && g.gen < maxCatalog && g.startGen < maxStartGen {
 		// The cursors go, where it starts stays: everything has to be looked at again.
 		m.resetGroup(g)

@@ -22,6 +22,9 @@ type group struct {
 	// forgot says that a cursor was taken away since R: a push event does not tell any more where new messages
 	// begin.
 	forgot bool
+	// sought says that a seek of the whole queue placed the group: it stands in every partition, with or without a
+	// cursor.
+	sought bool
 
 	gen      uint32 // of cursors: a reset makes older ones count as missing
 	startGen uint32 // of evidence about where a missing cursor starts

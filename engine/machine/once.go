@@ -40,7 +40,7 @@ func (m *Machine) applyOnce(r *format.CommandReader, out *format.Results) error 
 		}
 	}
 	at := m.onceAt(c.Tenant, c.Key)
-	row := format.OnceRow{Digest: c.Digest, Index: place.Index, First: place.Ordinal, W: m.w}
+	row := format.OnceRow{Digest: c.Digest, Note: c.Note, Index: place.Index, First: place.Ordinal, W: m.w}
 	bytes := format.AppendParts(row.Append(m.scratch.row[:at.size]), out, item+1, len(out.Items))
 	m.write(at, bytes, keyRec{version: m.nextVersion(), due: m.lasting(c.Keep), num: digestLow(&c)})
 	return nil

@@ -370,8 +370,11 @@ func (d *driver) addOnce() {
 	c := format.Once{Tenant: format.DefaultTenant, Keep: int64(2+d.r.IntN(8)) * 1_000_000, Parts: 1}
 	c.Key[0], c.Digest[0] = byte(d.r.IntN(3)), byte(d.r.IntN(2))
 	place := d.place()
+	if c.Digest[0] == 1 {
+		c.Note = []byte{'n'}
+	}
 	d.buf.AddOnce(&c)
-	at := len(d.buf.Commands) - 1
+	at := len(d.buf.Commands) - 1 - 2*len(c.Note) // of the parts, before the note and its length
 	first := len(d.judges)
 	d.add("once", nil)
 	for n := 1 + d.r.IntN(3); n > 0; n-- {
@@ -426,7 +429,7 @@ func (d *driver) judgeOnce(c *format.Once, place format.Place, it *format.Result
 	if want == format.CodeOK {
 		d.ref.keyed.rows[onceKey(c.Key)] = &refRow{
 			family: FamilyOnce, version: d.ref.keyed.next(), due: d.ref.w + format.Wall(c.Keep), text: string(c.Digest[:]), place: place,
-			w: d.ref.w, fires: uint64(len(items)),
+			w: d.ref.w, fires: uint64(len(items)), note: string(c.Note),
 		}
 	}
 	return nil

@@ -268,7 +268,7 @@ func (r *refRow) same(m *Machine, key string, value []byte) error {
 			err = format.ParseParts(row.Parts, row.First+1, &parts)
 		}
 		if err != nil || string(row.Digest[:]) != r.text || row.Index != r.place.Index || row.First != r.place.Ordinal || row.W != r.w ||
-			uint64(len(parts.Items)) != r.fires {
+			string(row.Note) != r.note || uint64(len(parts.Items)) != r.fires {
 			return fmt.Errorf("%+v, %d parts, %v", row, len(parts.Items), err)
 		}
 	case FamilyPosition:

@@ -148,6 +148,7 @@ func (m *Machine) applyRegister(c *format.Register, n *format.CountResult) forma
 		}
 		if c.Reset {
 			m.begin(g, c.Start, c.From) // a seek says where queue mode starts, too
+			g.sought = true
 		}
 		n.Rows = q.parts
 	case c.Reset:
@@ -156,6 +157,7 @@ func (m *Machine) applyRegister(c *format.Register, n *format.CountResult) forma
 		}
 		m.resetGroup(g)
 		m.begin(g, c.Start, c.From)
+		g.sought = true
 		m.groupsChanged(q)
 		n.Rows = q.parts
 	case c.OnlyMissing:

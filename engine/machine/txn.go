@@ -40,6 +40,7 @@ type txnRun struct {
 	parts int
 	first int // of the parts in out.Items
 	found [classes]int
+	keep  bool // duplicates refuse nothing
 
 	*trial
 	written uint64 // rows with a new version, as far as judged
@@ -80,7 +81,7 @@ func (m *Machine) applyTxn(r *format.CommandReader, out *format.Results) (err er
 	if err = r.Txn(&c); err != nil {
 		return err
 	}
-	t := txnRun{m: m, out: out, parts: int(c.Parts), trial: &m.scratch.trial}
+	t := txnRun{m: m, out: out, parts: int(c.Parts), keep: c.KeepDuplicates, trial: &m.scratch.trial}
 	t.reset()
 	item, first := len(out.Items), r.Ordinal()
 	res := uint32(len(out.Txns))

@@ -34,8 +34,8 @@ func (t *txnRun) ack(c *format.Ack, res *format.AckResult) format.Code {
 	return format.CodeOK
 }
 
-// append judges a frame: a message whose id is in its partition's window refuses the transaction (S-txn-11);
-// repeats inside the transaction do not, they are stored once.
+// append judges a frame: a message whose id is in its partition's window refuses the transaction (S-txn-11), unless it
+// keeps duplicates; repeats inside the transaction do not, they are stored once.
 func (t *txnRun) append(a *format.Append, res *format.AppendResult) format.Code {
 	m := t.m
 	res.Count = a.Count
@@ -53,10 +53,10 @@ func (t *txnRun) append(a *format.Append, res *format.AppendResult) format.Code 
 	p := m.parts.Get(ph)
 	res.Queue, res.Partition, res.Base = format.QueueID(q.id), p.id, p.next
 	m.originals(q, p, a, func(dup format.DupResult) { res.Dups = append(res.Dups, dup) })
-	if len(res.Dups) > 0 {
+	if len(res.Dups) > 0 && !t.keep {
 		return format.CodeDuplicate
 	}
-	t.pushed[p.id] += uint64(a.Count)
+	t.pushed[p.id] += uint64(int(a.Count) - len(res.Dups))
 	if t.pushed[p.id] > m.roomOf(q, p) {
 		return format.CodeLimit
 	}
