@@ -101,7 +101,7 @@ func newFiles(n *Node) *files {
 	f.mu.stored = map[uint32]map[format.QueueID]*sidecar.Queue{}
 	f.mu.closed = map[uint32]bool{}
 	f.giveAway = map[uint32]bool{}
-	f.duty.clock, f.duty.quit = n.cfg.Clock, f.quit
+	f.duty.clock, f.duty.quit, f.duty.pause = n.cfg.Clock, f.quit, dutyPause
 	f.mover = newMover(n, f.quit)
 	return f
 }
@@ -119,7 +119,7 @@ func (f *files) group() *format.ManifestGroup {
 }
 
 // pause is called by what rewrites or reads through index files.
-func (f *files) pause(int) error {
+func (f *files) pause() error {
 	f.duty.rest()
 	return nil
 }

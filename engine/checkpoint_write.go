@@ -317,6 +317,7 @@ const (
 
 // pace waits between pieces of a large file, so that commits keep their latency.
 func (f *files) pace(bytes int) {
+	f.duty.rest()
 	f.paced += bytes
 	if f.paced < paceBytes {
 		return

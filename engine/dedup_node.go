@@ -29,6 +29,7 @@ type ids struct {
 
 	// changing is held by what adds, merges or removes runs; acquired before mu.
 	changing sync.Mutex
+	duty     duty // of writing runs of new ids; merging them is the files' background work
 
 	mu struct {
 		sync.Mutex
@@ -52,6 +53,8 @@ func newIDs(n *Node) *ids {
 }
 
 func (i *ids) start() {
+	i.duty.clock, i.duty.quit, i.duty.pause = i.n.cfg.Clock, i.n.files.quit, idPause
+	i.duty.on.Store(true)
 	i.done.Add(1)
 	go i.run()
 }
@@ -321,7 +324,7 @@ func (f *files) idsDurable(mark uint64) bool { return f.n.ids.set.ClearTo() >= m
 // far as it reaches; for others pushes with ids are refused by name until they are back.
 func (r *restorer) openIDs() error {
 	i := r.n.ids
-	o := idruns.Options{FS: r.n.cfg.FS, Dir: r.n.cfg.Dir, Group: r.n.seq.Group(), ClearTo: r.newestMark}
+	o := idruns.Options{FS: r.n.cfg.FS, Dir: r.n.cfg.Dir, Group: r.n.seq.Group(), ClearTo: r.newestMark, Pace: i.duty.rest}
 	for _, f := range r.f.group().Files {
 		if f.Kind == format.FileIDRun {
 			o.Files = append(o.Files, f)

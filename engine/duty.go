@@ -8,13 +8,14 @@ import (
 	"queen/engine/clock"
 )
 
-// duty keeps the background work of a node (merging index files and id runs, counting what segments still
-// hold) to about a quarter of one processor: it is done in short pieces with pauses between them. Without
+// duty keeps background work of a node (index files, id runs, checkpoints, counting what segments still hold)
+// to a share of one processor: it is done in short pieces with pauses between them. Without
 // them a merge of some million rows takes half of a machine with two processors away from commits for
 // seconds.
 type duty struct {
 	clock clock.Clock
 	quit  <-chan struct{} // closed: no pauses any more
+	pause time.Duration   // how many times as long as the work before it a pause is
 	// on is set once the node serves: nothing waits while it starts.
 	on atomic.Bool
 
@@ -23,10 +24,12 @@ type duty struct {
 }
 
 const (
-	// dutyPiece is how long work goes on at least between two pauses, dutyPause how many times as long as the
-	// work before it a pause is.
+	// dutyPiece is how long work goes on at least between two pauses.
 	dutyPiece = 2 * time.Millisecond
+	// dutyPause leaves a quarter of a processor to what nobody waits for, idPause half of one to the runs of new
+	// ids, which pushes need after some marks.
 	dutyPause = 3
+	idPause   = 1
 	// dutyLong is the longest piece that counts, and dutyIdle the time after which it is taken for granted
 	// that most of it was no work.
 	dutyLong = 20 * time.Millisecond
@@ -34,7 +37,7 @@ const (
 )
 
 // rest is called by background work every millisecond or so, between two steps. It holds no lock of its
-// caller's and waits at most dutyPause*dutyLong for each goroutine that works.
+// caller's and waits at most pause*dutyLong for each goroutine that works.
 func (d *duty) rest() {
 	if !d.on.Load() {
 		return
@@ -46,7 +49,7 @@ func (d *duty) rest() {
 		return
 	}
 	if worked < dutyIdle {
-		t := d.clock.NewTimer(dutyPause * min(worked, dutyLong))
+		t := d.clock.NewTimer(d.pause * min(worked, dutyLong))
 		defer t.Stop()
 		select {
 		case <-t.C():

@@ -111,6 +111,9 @@ func condemned(r *run, err error) *run {
 	return &run{name: r.name, first: r.first, last: r.last, size: r.size, sum: r.sum, err: err}
 }
 
+// pacePieces is how many pieces of a run are written between two calls of Options.Pace.
+const pacePieces = 64
+
 // write makes the run of a group of chunks.
 func (s *Set) write(first, last uint64, chunks pending) (*run, error) {
 	var bounds format.IDBounds
@@ -140,7 +143,10 @@ func (s *Set) write(first, last uint64, chunks pending) (*run, error) {
 		return nil, err
 	}
 	var rows [64]format.IDRow
-	for len(refs) > 0 {
+	for piece := 1; len(refs) > 0; piece++ {
+		if piece%pacePieces == 0 && s.opts.Pace != nil {
+			s.opts.Pace()
+		}
 		n := min(len(rows), len(refs))
 		w.touched += chunks.gather(rows[:], refs[:n])
 		for i := range n {

@@ -30,6 +30,8 @@ type Options struct {
 	FilterBytes int64
 	// CacheBytes bounds the blocks kept in memory; default 16 MiB.
 	CacheBytes int64
+	// Pace, when set, is called by Add for every few thousand ids it writes and may wait.
+	Pace func()
 }
 
 // ErrOrder says that a chunk does not follow the one before.

@@ -109,6 +109,11 @@ func (x *Runs) writeParts(segment uint32, parts []part, l *list) (*run, error) {
 	}
 	var rows []format.Row
 	for i := range keys {
+		if i%paceRows == paceRows-1 && x.opts.Pace != nil {
+			if err := x.opts.Pace(); err != nil {
+				return nil, w.abort(err)
+			}
+		}
 		p := &parts[keys[i].Next]
 		row := p.mem.row(p.mem.floor + uint64(keys[i].At))
 		if rows, err = row.appendFormat(rows[:0]); err != nil {

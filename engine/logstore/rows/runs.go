@@ -31,9 +31,10 @@ type Options struct {
 	// Fanout is how many runs of one tier are merged into one of the next; default 16. There are two
 	// merges in the life of a row.
 	Fanout int
-	// Pace is called by Merge, ReplaceSegments and Walk for every 128 KiB or so they have read: it may
-	// wait, and ends the call with its error. It is called by several goroutines. nil does nothing.
-	Pace func(bytes int) error
+	// Pace is called by Merge, ReplaceSegments and Walk for every 128 KiB or so they have read, and by Close for as
+	// much that it writes: it may wait, and ends the call with its error. It is called by several goroutines. nil
+	// does nothing.
+	Pace func() error
 }
 
 // Runs is the index files of a node: one run per closed segment, merged in two tiers. They serve all

@@ -71,8 +71,11 @@ func (w *runWriter) abort(err error) error {
 	return fmt.Errorf("rows: write run %d to %d: %w", w.first, w.last, err)
 }
 
-// paceBlocks is how many blocks are read between two calls of Options.Pace.
-const paceBlocks = 32
+// paceBlocks is how many blocks are read, and paceRows how many rows written, between two calls of Options.Pace.
+const (
+	paceBlocks = 32
+	paceRows   = 4096
+)
 
 // source reads the rows of a run behind its census, in order, past the cache.
 func (x *Runs) source(r *run) runfile.Source[format.Row] {
@@ -83,7 +86,7 @@ func (x *Runs) source(r *run) runfile.Source[format.Row] {
 		for {
 			for b == nil || i == b.Len() {
 				if blocks++; blocks%paceBlocks == 0 && x.opts.Pace != nil {
-					if err := x.opts.Pace(paceBlocks * format.BlockSize); err != nil {
+					if err := x.opts.Pace(); err != nil {
 						return false, err
 					}
 				}

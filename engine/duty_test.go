@@ -1,0 +1,51 @@
+package engine
+
+import (
+	"testing"
+	"time"
+
+	"queen/engine/clock"
+)
+
+// TestDuty: work rests in proportion to what it did, not for what it was idle, and not in a node that stops.
+func TestDuty(t *testing.T) {
+	fake := clock.NewFake(1)
+	quit := make(chan struct{})
+	d := duty{clock: fake, quit: quit, pause: 3}
+	rest := func() <-chan struct{} {
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			d.rest()
+		}()
+		return done
+	}
+	fake.Advance(5 * time.Millisecond)
+	<-rest() // not serving yet
+	d.on.Store(true)
+	fake.Advance(2 * dutyIdle)
+	<-rest() // it was idle
+	fake.Advance(dutyPiece / 2)
+	<-rest() // too little
+	fake.Advance(4*time.Millisecond - dutyPiece/2)
+	done := rest()
+	fake.WaitArmed(1)
+	fake.Advance(12*time.Millisecond - time.Microsecond)
+	select {
+	case <-done:
+		t.Fatal("rested for less than three times the work")
+	default:
+	}
+	fake.Advance(time.Microsecond)
+	<-done
+	fake.Advance(dutyIdle - time.Microsecond) // a long piece counts as a short one
+	done = rest()
+	fake.WaitArmed(1)
+	fake.Advance(3 * dutyLong)
+	<-done
+	fake.Advance(4 * time.Millisecond)
+	done = rest()
+	fake.WaitArmed(1)
+	close(quit)
+	<-done
+}
