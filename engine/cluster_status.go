@@ -55,7 +55,9 @@ func (c *cluster) status(ctx context.Context, st *Status) {
 	if !st.Ready {
 		return
 	}
-	if why := c.whyNot(ctx, leader); why != "" {
+	why := c.whyNot(ctx, leader)
+	st.Quorum = why == ""
+	if why != "" {
 		st.Why, st.CanWrite = why, false
 	}
 }

@@ -69,8 +69,12 @@ type Status struct {
 	// Role is leader, follower, candidate or stopped; Local is always leader or stopped.
 	Role string
 	// Node and Leader are replicas of a cluster; 0 on a single node, and Leader where none is known.
-	Node     format.Replica
-	Leader   format.Replica
+	Node   format.Replica
+	Leader format.Replica
+	// Cluster names the data, for ever: of one node or of several. Zero before the first entry.
+	Cluster format.UUID
+	// Quorum says that a majority answers, by way of who leads; of a single node, that it runs.
+	Quorum   bool
 	Term     format.Term
 	Applied  format.Index
 	Durable  format.Index

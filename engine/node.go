@@ -292,11 +292,11 @@ func (n *Node) Status(ctx context.Context) (Status, error) {
 	st := Status{Role: "leader", Ready: n.ready.Load() && !n.closing(), Phase: "running", Progress: 1,
 		StorageFull: n.full.Load(), Format: format.EntryVersion}
 	n.state.RLock()
-	st.Term, st.Applied = n.state.m.Epoch(), n.state.m.Applied()
+	st.Term, st.Applied, st.Cluster = n.state.m.Epoch(), n.state.m.Applied(), n.state.m.Genesis().Cluster
 	n.state.RUnlock()
 	st.Durable = st.Applied
 	st.IOMode = n.seq.Log().Stats().Mode
-	st.CanWrite = st.Ready && !st.StorageFull
+	st.CanWrite, st.Quorum = st.Ready && !st.StorageFull, st.Ready
 	switch {
 	case n.closing():
 		st.Role, st.Why, st.Phase = "stopped", "the node is shutting down", "stopping"

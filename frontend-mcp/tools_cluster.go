@@ -1,6 +1,7 @@
 package frontendmcp
 
 import (
+	"queen/engine"
 	"queen/engine/diagnosis"
 )
 
@@ -9,25 +10,33 @@ type noArgs struct{}
 // clusterStatus answers cluster_status.
 type clusterStatus struct {
 	Meta
-	Version  string       `json:"version"`
-	Role     string       `json:"role" jsonschema:"of the node that answers: leader, follower, candidate or stopped"`
-	Ready    bool         `json:"ready"`
-	CanWrite bool         `json:"can_write"`
-	Why      string       `json:"why,omitempty" jsonschema:"why it is not ready or can not write"`
-	Nodes    []nodeStatus `json:"nodes"`
-	Totals   totals       `json:"totals"`
-	Alarms   []alarm      `json:"alarms"`
+	ClusterID string       `json:"cluster_id,omitempty" jsonschema:"of the data, for ever; also of a single node"`
+	Version   string       `json:"version" jsonschema:"of the node that answers"`
+	Leader    *string      `json:"leader" jsonschema:"id of the node that leads; null when nobody does"`
+	QuorumOK  bool         `json:"quorum_ok" jsonschema:"a majority answers"`
+	Role      string       `json:"role" jsonschema:"of the node that answers: leader, follower, candidate or stopped"`
+	Ready     bool         `json:"ready"`
+	CanWrite  bool         `json:"can_write"`
+	Why       string       `json:"why,omitempty" jsonschema:"why it is not ready or can not write"`
+	Nodes     []nodeStatus `json:"nodes"`
+	Totals    totals       `json:"totals"`
+	Alarms    []alarm      `json:"alarms"`
 }
 
+// nodeStatus is one node. What a node does not tell the others is null for these.
 type nodeStatus struct {
 	ID          string   `json:"id"`
+	Address     string   `json:"address,omitempty" jsonschema:"for other nodes"`
 	Role        string   `json:"role"`
+	Votes       bool     `json:"votes"`
+	Live        bool     `json:"live" jsonschema:"it answered a moment ago; what follows is empty when it did not"`
 	Term        string   `json:"term"`
 	Applied     string   `json:"applied"`
-	Durable     string   `json:"durable"`
+	Durable     *string  `json:"durable"`
+	LagEntries  *uint64  `json:"lag_entries" jsonschema:"entries that it is behind the furthest node"`
 	DiskUsedPct *float64 `json:"disk_used_pct"`
-	IOMode      string   `json:"io_mode,omitempty"`
-	Parked      int64    `json:"parked_pops"`
+	IOMode      *string  `json:"io_mode"`
+	Parked      *int64   `json:"parked_pops"`
 }
 
 type totals struct {
@@ -51,7 +60,7 @@ type alarm struct {
 func clusterTools() []*tool {
 	return []*tool{
 		row(tool{name: "cluster_status", title: "Cluster status", toolset: "cluster",
-			text: "Health of the node that answers: role, whether it can write and why not, disk, totals, alarms."}, status),
+			text: "Health of the node that answers: role, whether it can write and why not, disk, totals, alarms; and what it knows of the other nodes."}, status),
 		row(tool{name: "diagnose", title: "Diagnose", toolset: "cluster",
 			text: "Runs a fixed checklist and names causes: who is stuck and why, what keeps the node from writing. Start here for a backlog."}, diagnose),
 	}
@@ -69,8 +78,16 @@ func status(c *call, _ noArgs) (out clusterStatus, err error) {
 	}
 	s := c.engine.Inspect().Stats()
 	out.Version, out.Role, out.Ready, out.CanWrite, out.Why = c.f.opts.Version, st.Role, st.Ready, st.CanWrite, st.Why
-	out.Nodes = []nodeStatus{{ID: c.f.opts.Node, Role: st.Role, Term: digits(uint64(st.Term)), Applied: digits(uint64(st.Applied)),
-		Durable: digits(uint64(st.Durable)), DiskUsedPct: diagnosis.DiskUsed(&s), IOMode: st.IOMode, Parked: s.Parked}}
+	out.QuorumOK = st.Quorum
+	if !st.Cluster.IsZero() {
+		out.ClusterID = st.Cluster.String()
+	}
+	out.Nodes = c.nodes(&st, &s)
+	for i := range out.Nodes {
+		if out.Nodes[i].Role == "leader" && out.Nodes[i].Live {
+			out.Leader = &out.Nodes[i].ID
+		}
+	}
 	out.Totals = totals{Queues: o.Queues, Partitions: o.Partitions, Messages: o.Total, Pending: o.Pending, Processing: o.Processing,
 		DeadLetters: o.DeadLetters, PushedPerS: o.PushedPerSecond, DeliverPerS: o.DeliveredPerSecond, CountedAt: maybeTime(o.SweptAt)}
 	out.Alarms = []alarm{}
@@ -78,4 +95,42 @@ func status(c *call, _ noArgs) (out clusterStatus, err error) {
 		out.Alarms = append(out.Alarms, alarm(a))
 	}
 	return out, nil
+}
+
+// nodes are the node that answers and, in a cluster, what it knows of the others.
+func (c *call) nodes(st *engine.Status, s *engine.Stats) []nodeStatus {
+	durable := digits(uint64(st.Durable))
+	own := nodeStatus{ID: c.f.opts.Node, Role: st.Role, Votes: true, Live: true, Term: digits(uint64(st.Term)), Applied: digits(uint64(st.Applied)),
+		Durable: &durable, LagEntries: new(uint64), DiskUsedPct: diagnosis.DiskUsed(s), IOMode: &st.IOMode, Parked: &s.Parked}
+	m, ok := engine.MembershipOf(c.engine)
+	if !ok {
+		return []nodeStatus{own}
+	}
+	members := m.Members()
+	furthest := st.Applied
+	for i := range members {
+		furthest = max(furthest, members[i].Applied)
+	}
+	out := make([]nodeStatus, 0, len(members))
+	for i := range members {
+		x := &members[i]
+		n := nodeStatus{ID: digits(uint64(x.Node)), Role: "follower", Live: x.Heard, Term: digits(uint64(x.Term)), Applied: digits(uint64(x.Applied))}
+		switch {
+		case x.Node == st.Node:
+			n = own
+			n.ID = digits(uint64(x.Node))
+			*n.LagEntries = uint64(furthest - min(st.Applied, furthest))
+		case !x.Heard:
+			n.Role, n.Term, n.Applied = "unknown", "", ""
+		default:
+			if x.Leads {
+				n.Role = "leader"
+			}
+			lag := uint64(furthest - min(x.Applied, furthest))
+			n.LagEntries = &lag
+		}
+		n.Address, n.Votes = x.Address, x.Votes
+		out = append(out, n)
+	}
+	return out
 }

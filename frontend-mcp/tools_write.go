@@ -37,6 +37,10 @@ func writeTools() []*tool {
 			text: "Moves the cursor of a consumer group to an offset, a time, the beginning or the end."}), groupSeek),
 		row(admin(tool{name: "group_delete", title: "Delete a consumer group", toolset: "groups", destructive: true, idempotent: true,
 			text: "Forgets a consumer group on a queue: its next pop begins anew."}), groupDelete),
+		row(admin(tool{name: "partition_purge", title: "Purge a partition", toolset: "queues", destructive: true, idempotent: true,
+			text: "Removes what a partition holds now. The partition, its offsets and its dead letters stay."}), partitionPurge),
+		row(admin(tool{name: "leader_transfer", title: "Hand over the lead", toolset: "ops", destructive: true, idempotent: true,
+			text: "Has another node of the cluster lead, as before a node is stopped. Writes wait for a moment."}), leaderTransfer),
 		row(admin(tool{name: "maintenance_set", title: "Switch families on or off", toolset: "ops", destructive: true, idempotent: true,
 			text: "Switches writes of keys, new timers or the firing of timers on or off, for the whole node."}), maintenanceSet),
 	}

@@ -312,7 +312,7 @@ func (m *Model) Status(context.Context) (engine.Status, error) {
 		return engine.Status{Role: "stopped", Why: "closed", IOMode: "memory"}, nil
 	}
 	n := format.Index(m.mu.s.seq)
-	return engine.Status{Role: "leader", Term: 1, Applied: n, Durable: n, CanWrite: true, Ready: true,
+	return engine.Status{Role: "leader", Term: 1, Applied: n, Durable: n, CanWrite: true, Quorum: true, Ready: true,
 		Progress: 1, IOMode: "memory"}, nil
 }
 

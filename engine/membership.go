@@ -1,0 +1,48 @@
+package engine
+
+import (
+	"context"
+
+	"queen/engine/format"
+)
+
+// Member is one node of a cluster as another one knows it.
+type Member struct {
+	Node    format.Replica
+	Address string // raft's
+	// Votes is false for a node that only follows.
+	Votes bool
+	// Heard says that it answered when it was last asked, a second or two ago; what follows counts only then.
+	Heard bool
+	Leads bool
+	// Term is of the newest epoch that it applied.
+	Term format.Term
+	// Applied and Last are entries: how far it applied its log, and how far that reaches.
+	Applied, Last format.Index
+	Mark          uint64
+}
+
+// Membership is what an operator may ask of a node of a cluster about the others.
+type Membership interface {
+	// Members are all members that this node knows, itself included, by number. It reads memory.
+	Members() []Member
+	// MakeLead has the cluster be led by a member that votes; any node can be asked. nil says that it leads. An error of
+	// another kind than ErrNotLeader leaves open who leads.
+	MakeLead(ctx context.Context, node format.Replica) error
+}
+
+// MembershipOf finds the cluster of an engine; false for a single node.
+func MembershipOf(e Engine) (Membership, bool) {
+	if l, ok := e.(*limited); ok {
+		e = l.Engine
+	}
+	if n, ok := e.(*Node); ok {
+		if n.cluster == nil {
+			return nil, false
+		}
+		m, ok := n.cluster.seq.(Membership)
+		return m, ok
+	}
+	m, ok := e.(Membership)
+	return m, ok
+}

@@ -1,0 +1,110 @@
+package frontendmcp
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"queen/engine"
+	"queen/engine/format"
+)
+
+// crew is an engine that is one of three nodes, of which one does not answer.
+type crew struct {
+	engine.Engine
+	leads format.Replica
+	err   error
+}
+
+func (c *crew) Status(ctx context.Context) (engine.Status, error) {
+	st, err := c.Engine.Status(ctx)
+	st.Node, st.Leader, st.Role = 2, c.leads, "follower"
+	if c.leads == st.Node {
+		st.Role = "leader"
+	}
+	return st, err
+}
+
+func (c *crew) Members() (out []engine.Member) {
+	for node := format.Replica(1); node <= 4; node++ {
+		m := engine.Member{Node: node, Address: "a", Votes: node != 4, Heard: node != 3}
+		if m.Heard {
+			m.Leads, m.Applied, m.Term = node == c.leads, format.Index(1000-node), 1
+		}
+		out = append(out, m)
+	}
+	return out
+}
+
+func (c *crew) MakeLead(_ context.Context, node format.Replica) error {
+	if c.err == nil {
+		c.leads = node
+	}
+	return c.err
+}
+
+// TestClusterTools: cluster_status tells every node and what is not known of it, and leader_transfer hands the lead to who
+// can take it, once there was a plan.
+func TestClusterTools(t *testing.T) {
+	r := newRig(t, nil)
+	single := ask(t, r.connect(Identity{}, nil), "cluster_status", nil)
+	require.Len(t, single["nodes"], 1)
+	require.Equal(t, "local", single["leader"])
+	require.Equal(t, true, single["quorum_ok"])
+	require.NotEmpty(t, single["cluster_id"])
+	require.Equal(t, "not_a_cluster", refused(t, r.connect(Identity{}, nil), "leader_transfer", map[string]any{"to": "1"}).Code)
+
+	c := &crew{Engine: r.engine, leads: 1}
+	r.f.Attach(c)
+	s := r.connect(Identity{}, nil)
+	res := try(t, s, "cluster_status", nil)
+	checked(t, toolsOf(t, s), "cluster_status", res)
+	out := res.StructuredContent.(map[string]any)
+	require.Equal(t, "1", out["leader"])
+	nodes := out["nodes"].([]any)
+	require.Len(t, nodes, 4)
+	gone := nodes[2].(map[string]any)
+	require.Equal(t, false, gone["live"])
+	require.Nil(t, gone["lag_entries"])
+	require.Equal(t, "", gone["applied"])
+	require.EqualValues(t, 3, nodes[3].(map[string]any)["lag_entries"])
+	require.Nil(t, nodes[0].(map[string]any)["disk_used_pct"])
+
+	for _, to := range []string{"", "x", "9", "3", "4"} { // none, not a number, not there, silent, without a vote
+		require.Equal(t, "to", refused(t, s, "leader_transfer", map[string]any{"to": to}).Field, to)
+	}
+	plan := ask(t, s, "leader_transfer", map[string]any{"to": "2"})
+	require.Equal(t, false, plan["done"])
+	require.EqualValues(t, 1, c.leads)
+	c.err = context.DeadlineExceeded
+	e := refused(t, s, "leader_transfer", map[string]any{"to": "2", "confirm_token": plan["confirm_token"]})
+	require.Equal(t, "unknown", e.Outcome)
+	c.err = nil
+	plan = ask(t, s, "leader_transfer", map[string]any{"to": "2"})
+	done := ask(t, s, "leader_transfer", map[string]any{"to": "2", "confirm_token": plan["confirm_token"]})
+	require.Equal(t, []any{"1", "2", true}, []any{done["before"], done["after"], done["done"]})
+	require.EqualValues(t, 2, c.leads)
+}
+
+// TestPurge: what is there goes for every consumer group, and nothing that has come since the plan was made.
+func TestPurge(t *testing.T) {
+	r := newRig(t, nil)
+	r.push("q", "p", `1`, `2`, `3`)
+	r.push("q", "other", `4`)
+	s := r.connect(Identity{}, nil)
+	args := map[string]any{"queue": "q", "partition": "p"}
+	plan := ask(t, s, "partition_purge", args)
+	require.EqualValues(t, 3, plan["plan"].(map[string]any)["counts"].(map[string]any)["messages"])
+	args["confirm_token"] = plan["confirm_token"]
+	require.Equal(t, "3", ask(t, s, "partition_purge", args)["start"])
+	r.push("q", "p", `5`)
+	for range 3 {
+		if d := r.pop(popAll("q", "g", 0, 10)); d != nil {
+			for _, c := range d.Claims {
+				require.True(t, c.Partition == "other" || c.First == 3, "%+v", c)
+			}
+		}
+	}
+	require.Equal(t, "unknown_partition", refused(t, s, "partition_purge", map[string]any{"queue": "q", "partition": "none"}).Code)
+}

@@ -1,0 +1,60 @@
+package replication
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"queen/engine"
+	"queen/engine/format"
+)
+
+var _ engine.Membership = (*Sequencer)(nil)
+
+// Members implements engine.Membership: of this node what is so now, of the others what they said last.
+func (s *Sequencer) Members() []engine.Member {
+	own, reports, all := s.report(0), s.Reports(), s.memberAddresses()
+	all[s.o.Node] = s.o.Peers[s.o.Node]
+	s.mu.Lock()
+	followers := maps.Clone(s.mu.members.Followers)
+	s.mu.Unlock()
+	out := make([]engine.Member, 0, len(all))
+	for _, node := range slices.Sorted(maps.Keys(all)) {
+		r, heard := reports[node] // nil before the first census
+		if node == s.o.Node {
+			r, heard = own, true
+		}
+		_, follows := followers[node]
+		out = append(out, engine.Member{Node: node, Address: all[node], Votes: !follows, Heard: heard, Leads: r.Flags&ReportLeads != 0,
+			Term: format.Term(r.Epoch), Applied: format.Index(r.Applied), Last: format.Index(r.Last), Mark: r.Mark})
+	}
+	return out
+}
+
+// MakeLead implements engine.Membership: who leads does it, others ask who leads to.
+func (s *Sequencer) MakeLead(ctx context.Context, to format.Replica) error {
+	if s.leads() {
+		if to == s.o.Node {
+			return nil
+		}
+		return s.Transfer(ctx, to)
+	}
+	h := s.hosted()
+	if h == nil {
+		return engine.ErrNotLeader
+	}
+	leader, _, ok, err := h.GetLeaderID(uint64(group))
+	if err != nil || !ok {
+		return engine.ErrNotLeader
+	}
+	if format.Replica(leader) == to {
+		return nil
+	}
+	addr := s.addressOf(format.Replica(leader))
+	if addr == "" {
+		return fmt.Errorf("replication: the address of node %d, which leads, is not known", leader)
+	}
+	_, err = query(ctx, addr, s.o.TLS, askTransfer, s.o.Node, to, "")
+	return err
+}

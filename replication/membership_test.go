@@ -1,0 +1,58 @@
+package replication
+
+import (
+	"context"
+	"testing"
+
+	"queen/engine"
+	"queen/engine/format"
+)
+
+// TestEveryNodeKnowsTheMembers: every node knows all members, who leads and that a majority answers; a node that is asked to have
+// another one lead does so although neither of them leads.
+func TestEveryNodeKnowsTheMembers(t *testing.T) {
+	c := newTestCluster(t, 3, nil)
+	leader := c.leader()
+	asked, to := leader%3+1, (leader+1)%3+1
+	for node, n := range c.nodes {
+		m, ok := engine.MembershipOf(engine.Limit(n, nil))
+		if !ok {
+			t.Fatalf("node %d has no membership", node)
+		}
+		c.until("all members are heard", func() bool {
+			leads := format.Replica(0)
+			all := m.Members()
+			for i, x := range all {
+				if x.Node != format.Replica(i+1) || x.Address != c.peers[x.Node] || !x.Votes {
+					t.Fatalf("node %d: %+v", node, x)
+				}
+				if !x.Heard || x.Applied == 0 {
+					return false
+				}
+				if x.Leads {
+					leads = x.Node
+				}
+			}
+			return len(all) == 3 && leads == leader
+		})
+		st, err := n.Status(context.Background())
+		if err != nil || !st.Quorum || st.Cluster.IsZero() || st.Leader != leader {
+			t.Errorf("node %d: %+v, %v", node, st, err)
+		}
+	}
+	m, _ := engine.MembershipOf(c.nodes[asked])
+	c.until("the lead is handed over", func() bool { return m.MakeLead(context.Background(), to) == nil })
+	if got := c.leader(); got != to {
+		t.Errorf("node %d leads, not %d", got, to)
+	}
+	if err := m.MakeLead(context.Background(), 9); err == nil {
+		t.Error("a node that is none leads")
+	}
+	for _, node := range []format.Replica{leader, to} {
+		c.stop(node)
+	}
+	c.until("no majority", func() bool {
+		st, _ := c.nodes[asked].Status(context.Background())
+		return !st.Quorum && !st.CanWrite
+	})
+}
