@@ -229,7 +229,8 @@ func groupSeekCommand(s cli.Streams) *cobra.Command {
 func replayCommand(s cli.Streams) *cobra.Command {
 	var k seeker
 	cmd := &cobra.Command{Use: "replay QUEUE", Short: "Deliver messages of a queue to a group again", Args: cobra.ExactArgs(1),
-		ValidArgsFunction: arguments(completeQueue(s)), Long: `Move a group back on a queue, so that it gets what lies behind --to again: "group seek" in other words.`}
+		ValidArgsFunction: arguments(completeQueue(s)),
+		Long:              `Move a group back on a queue, so that it gets what lies behind --to again: "group seek" in other words.`}
 	groupFlag(s, cmd, &k.group, "the consumer group")
 	cmd.Flags().StringVar(&k.group, "cg", "", "the consumer group")
 	cmd.MarkFlagsOneRequired("group", "cg")

@@ -43,7 +43,8 @@ func messageGetCommand(s cli.Streams) *cobra.Command {
 func messageSearchCommand(s cli.Streams) *cobra.Command {
 	var l struct{ partition, namespace, task, status, from, to string }
 	cmd := &cobra.Command{Use: "search [QUEUE]", Short: "Look for messages, the newest first", Args: cobra.MaximumNArgs(1),
-		ValidArgsFunction: arguments(completeQueue(s)), Long: "Look for messages of the last hour, or of --from to --to, the newest first. Exits 4 when there are none."}
+		ValidArgsFunction: arguments(completeQueue(s)),
+		Long:              "Look for messages of the last hour, or of --from to --to, the newest first. Exits 4 when there are none."}
 	f := cmd.Flags()
 	f.StringVarP(&l.partition, "partition", "p", "", "only those of this partition")
 	f.StringVar(&l.namespace, "namespace", "", "only those of queues with this label")

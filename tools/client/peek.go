@@ -12,7 +12,8 @@ func peekCommand(s cli.Streams) *cobra.Command {
 	var partition, group, from string
 	var limit int
 	cmd := &cobra.Command{Use: "peek QUEUE", Short: "Look at messages without taking them", Args: cobra.ExactArgs(1),
-		ValidArgsFunction: arguments(completeQueue(s)), Long: `Print the first messages of every partition, or with --group what it has not settled yet. No lease is taken and no
+		ValidArgsFunction: arguments(completeQueue(s)),
+		Long: `Print the first messages of every partition, or with --group what it has not settled yet. No lease is taken and no
 cursor moves. Exits 4 when there is none. What is printed can be pushed again:
 
   queen peek orders -o json | queen push copy --wrapped`}

@@ -12,12 +12,14 @@ import (
 	"queen/engine/auth"
 	"queen/engine/clock"
 	"queen/tools/cli"
+	"queen/tools/client"
 )
 
-// authCommand makes API keys. It needs no node: keys are entries of a file.
+// authCommand makes API keys, which needs no node: keys are entries of a file; and keeps the token of who calls nodes.
 func authCommand(s cli.Streams) *cobra.Command {
-	cmd := &cobra.Command{Use: "auth", Short: "Make API keys"}
+	cmd := &cobra.Command{Use: "auth", Short: "Make API keys, and keep the token that commands send"}
 	cmd.AddCommand(newKeyCommand(s), hashKeyCommand(s))
+	cmd.AddCommand(client.AuthCommands(s)...)
 	return cmd
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -17,7 +18,7 @@ func run(args []string, s cli.Streams) int {
 	root := rootCommand(s)
 	root.SetArgs(args)
 	err := root.Execute()
-	s.Complain(err, askedForJSON(root, args))
+	s.Complain(err, askedForJSON(args))
 	return cli.Code(err)
 }
 
@@ -36,19 +37,33 @@ func rootCommand(s cli.Streams) *cobra.Command {
 	root.SetIn(s.In)
 	root.SetOut(s.Out)
 	root.SetErr(s.Err)
-	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(serveCommand(s), devCommand(s), clusterCommand(s), versionCommand(s), configCommand(s), authCommand(s), mcpCommand(s))
 	root.AddCommand(client.Commands(s)...)
 	root.AddCommand(ops.Commands(s, version)...)
+	root.AddCommand(docsCommand(s), manCommand(s))
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	cli.Groups(root)
 	return root
 }
 
-// askedForJSON finds -o json of the command that ran, so that its error is JSON too.
-func askedForJSON(root *cobra.Command, args []string) bool {
-	cmd, _, err := root.Find(args)
-	if err != nil || cmd == nil {
-		return false
+// askedForJSON finds -o json on a line, also on one that could not be parsed, so that its error is JSON too.
+func askedForJSON(args []string) (asked bool) {
+	for i, arg := range args {
+		format := ""
+		switch {
+		case arg == "--":
+			return asked
+		case (arg == "-o" || arg == "--output") && i+1 < len(args):
+			format = args[i+1]
+		case strings.HasPrefix(arg, "--output="):
+			format = strings.TrimPrefix(arg, "--output=")
+		case strings.HasPrefix(arg, "-o"):
+			format = strings.TrimPrefix(strings.TrimPrefix(arg, "-o"), "=")
+		default:
+			continue
+		}
+		asked = format == "json" || format == "ndjson"
 	}
-	f := cmd.Flags().Lookup("output")
-	return f != nil && (f.Value.String() == "json" || f.Value.String() == "ndjson")
+	return asked
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,6 +15,7 @@ import (
 	frontendmcp "queen/frontend-mcp"
 	"queen/tools/cli"
 	"queen/tools/config"
+	"queen/tools/remote"
 )
 
 // reference makes the pages that are generated, by their names.
@@ -104,26 +106,27 @@ func cliPage() string {
 	b.WriteString("# Command line\n\nEvery command and its flags, generated from the program. The settings of `serve` and `dev` are on a " +
 		"[page of their own](settings.md).\n\n## Exit codes\n\n")
 	row := table(&b, "code", "meaning")
-	for _, c := range []struct {
-		code int
-		what string
-	}{{cli.Done, "done"}, {cli.Usage, "the command or its input is wrong, or refused as wrong"},
-		{cli.Server, "the node failed or can not be reached; nothing was done"},
-		{cli.Auth, "the caller is not known or not allowed"}, {cli.Nothing, "there was nothing to do"}, {cli.Findings, "a check found something"},
-		{cli.Partly, "some or all items failed; the report says which"}, {cli.OutcomeUnknown, "it may have been carried out: send it again with the same ids"},
-		{cli.Fatal, "a node could not go on"}, {cli.Interrupted, "a signal ended it"}} {
-		row(fmt.Sprint(c.code), c.what)
+	for _, c := range cli.Meanings {
+		row(fmt.Sprint(c.Code), c.Text)
+	}
+	b.WriteString("\n## Flags of many commands\n\nWhat prints rows takes `-o`, and what calls a node says which:\n\n")
+	common := commonFlags()
+	for _, f := range common {
+		fmt.Fprintf(&b, "- `--%s`: %s\n", f.Name, cell(f.Usage))
 	}
 	settings := pflag.NewFlagSet("", pflag.ContinueOnError)
 	config.AddFlags(settings)
 	var walk func(c *cobra.Command)
 	walk = func(c *cobra.Command) {
-		if c.Runnable() && c.HasParent() && !c.Hidden {
+		if c.Runnable() && c.HasParent() && !c.Hidden && !c.HasSubCommands() {
 			fmt.Fprintf(&b, "\n## %s\n\n%s.\n", c.CommandPath(), strings.TrimSuffix(c.Short, "."))
 			fmt.Fprintf(&b, "\n`%s`\n", c.UseLine())
 			flags := []string{}
 			c.Flags().VisitAll(func(f *pflag.Flag) {
-				if settings.Lookup(f.Name) == nil && f.Name != "help" {
+				shared := slices.ContainsFunc(common, func(c *pflag.Flag) bool {
+					return c.Name == f.Name && (c.Usage == f.Usage || f.Name == "output" && strings.HasPrefix(f.Usage, strings.Join(cli.Formats, ", ")))
+				})
+				if settings.Lookup(f.Name) == nil && f.Name != "help" && !shared {
 					flags = append(flags, fmt.Sprintf("- `--%s`: %s", f.Name, cell(f.Usage)))
 				}
 			})
@@ -137,6 +140,18 @@ func cliPage() string {
 	}
 	walk(rootCommand(cli.Streams{Env: []string{"HOME=/home/you"}}))
 	return b.String()
+}
+
+// commonFlags are the flags that Command of tools/cli and of tools/remote add.
+func commonFlags() (flags []*pflag.Flag) {
+	cmd := remote.Command(cli.Streams{}, &cobra.Command{}, "", nil, func(*remote.Conn, *cli.Printer[cli.Row], []string) error { return nil })
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if f.Name == "output" {
+			f.Usage = strings.Join(cli.Formats, ", ") + "; default: a table on a terminal; elsewhere json, or ndjson for what can be long"
+		}
+		flags = append(flags, f)
+	})
+	return flags
 }
 
 func toolsPage() string {

@@ -75,10 +75,15 @@ func (c *Connection) Resolve(s cli.Streams) (*Target, error) {
 	if t.TokenFrom == "" {
 		t.token = s.Getenv("QUEEN_TOKEN")
 	}
-	if u, err := url.Parse(t.URL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, cli.Errorf(cli.Usage, "--url %s: want http://HOST:PORT", t.URL)
+	return t, CheckURL(t.URL)
+}
+
+// CheckURL refuses what can be no address of a node.
+func CheckURL(text string) error {
+	if u, err := url.Parse(text); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return cli.Errorf(cli.Usage, "--url %s: want http://HOST:PORT", text)
 	}
-	return t, nil
+	return nil
 }
 
 func (t *Target) take(c *Context, token bool) {
@@ -97,16 +102,23 @@ func (c *Connection) Connect(inv *cli.Invocation) (*API, error) {
 	if err != nil {
 		return nil, err
 	}
-	if t.TokenFrom != "" {
-		if t.token, err = ReadToken(inv.Ctx, inv.Streams, t.TokenFrom); err != nil {
-			return nil, err
-		}
+	token, err := t.Token(inv)
+	if err != nil {
+		return nil, err
 	}
-	return NewAPI(t)
+	return NewAPI(t, token)
 }
 
-// NewAPI calls the node of a target.
-func NewAPI(t *Target) (*API, error) {
+// Token reads the token of a target; "" is none.
+func (t *Target) Token(inv *cli.Invocation) (string, error) {
+	if t.TokenFrom == "" {
+		return t.token, nil
+	}
+	return ReadToken(inv.Ctx, inv.Streams, t.TokenFrom)
+}
+
+// NewAPI calls the node of a target with a token; "" is none.
+func NewAPI(t *Target, token string) (*API, error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone() // it is one unless this process replaced it, which none does
 	if t.CA != "" {
 		pem, err := os.ReadFile(t.CA)
@@ -122,5 +134,5 @@ func NewAPI(t *Target) (*API, error) {
 	transport.IdleConnTimeout = 30 * time.Second
 	transport.MaxIdleConnsPerHost = 512 // all calls go to one host, some commands make as many at a time
 	transport.MaxIdleConns = 512
-	return &API{URL: t.URL, token: t.token, http: &http.Client{Transport: transport}}, nil
+	return &API{URL: t.URL, token: token, http: &http.Client{Transport: transport}}, nil
 }

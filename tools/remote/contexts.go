@@ -3,6 +3,7 @@ package remote
 import (
 	"errors"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -129,7 +130,7 @@ func (c *Contexts) index(name string) int {
 func (c *Contexts) Save(s cli.Streams) error {
 	path := ContextsPath(s)
 	if path == "" {
-		return cli.Errorf(cli.Usage, "no HOME and no XDG_CONFIG_HOME: there is no place for contexts")
+		return noHome()
 	}
 	if err := c.check(); err != nil {
 		return cli.Errorf(cli.Usage, "%w", err)
@@ -138,22 +139,49 @@ func (c *Contexts) Save(s cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return cli.Errorf(cli.Usage, "%w", err)
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".config-*") // 0600
+	return writePrivate(path, b)
+}
+
+// writePrivate writes a file that the user only can read, whole or not at all.
+func writePrivate(path string, b []byte) error {
+	err := os.MkdirAll(filepath.Dir(path), 0o700)
 	if err != nil {
 		return cli.Errorf(cli.Usage, "%w", err)
 	}
-	defer os.Remove(f.Name())
-	_, err = f.Write(b)
-	if err := errors.Join(err, f.Close()); err != nil {
+	f, err := os.CreateTemp(filepath.Dir(path), ".new-*") // 0600
+	if err != nil {
 		return cli.Errorf(cli.Usage, "%w", err)
 	}
-	if err := os.Rename(f.Name(), path); err != nil {
+	defer os.Remove(f.Name()) // which is gone by then, unless something failed
+	_, err = f.Write(b)
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
 		return cli.Errorf(cli.Usage, "%w", err)
 	}
 	return nil
+}
+
+// TokenPath is the file in which a login keeps the token of a context.
+func TokenPath(s cli.Streams, context string) string {
+	return filepath.Join(filepath.Dir(ContextsPath(s)), "tokens", url.PathEscape(context))
+}
+
+// KeepToken writes the token of a context to its file and tells the source to name it by.
+func KeepToken(s cli.Streams, context, token string) (source string, err error) {
+	if ContextsPath(s) == "" {
+		return "", noHome()
+	}
+	path, err := filepath.Abs(TokenPath(s, context))
+	if err != nil {
+		return "", cli.Errorf(cli.Usage, "%w", err)
+	}
+	return "file://" + path, writePrivate(path, []byte(token+"\n"))
+}
+
+func noHome() error {
+	return cli.Errorf(cli.Usage, "no HOME and no XDG_CONFIG_HOME: there is no place for contexts")
 }
 
 // ContextNames are the names of the contexts, none when the file can not be read: what completion offers.

@@ -51,9 +51,18 @@ func ReadToken(ctx context.Context, s cli.Streams, source string) (string, error
 	if err != nil {
 		return "", cli.Errorf(cli.Auth, "token from %s: %w", source, err)
 	}
-	text := strings.TrimSpace(string(token))
-	if text == "" || len(text) > tokenMax || strings.ContainsAny(text, "\r\n") {
-		return "", cli.Errorf(cli.Auth, "token from %s: want one line of at most 64 KiB that is not empty", source)
+	text, err := CheckToken(token)
+	if err != nil {
+		return "", cli.Errorf(cli.Auth, "token from %s: %w", source, err)
+	}
+	return text, nil
+}
+
+// CheckToken takes the spaces around a token away and refuses what can be none.
+func CheckToken(b []byte) (string, error) {
+	text := strings.TrimSpace(string(b))
+	if text == "" || len(text) > tokenMax || strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
+		return "", cli.Errorf(cli.Usage, "want one word of ASCII, of at most 64 KiB")
 	}
 	return text, nil
 }
