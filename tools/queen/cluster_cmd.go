@@ -2,8 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
+	"net"
 	"slices"
 	"strconv"
 	"time"
@@ -21,9 +24,9 @@ import (
 
 // clusterFlags say which nodes to ask, and how.
 type clusterFlags struct {
-	peers, output string
-	files         config.Cluster
-	timeout       time.Duration
+	peers   string
+	files   config.Cluster
+	timeout time.Duration
 }
 
 func clusterCommand(s cli.Streams) *cobra.Command {
@@ -41,30 +44,25 @@ that lost its disk is removed and comes back under another one.`,
 	p.StringVar(&f.files.CA, "peer-ca", "", "PEM file of the authorities that nodes' certificates come from")
 	p.StringVar(&f.files.Cert, "peer-cert", "", "PEM file of the certificate to show")
 	p.StringVar(&f.files.Key, "peer-key", "", "PEM file of its private key")
-	p.DurationVar(&f.timeout, "timeout", 10*time.Second, "how long to wait for an answer")
+	p.DurationVar(&f.timeout, "timeout", 10*time.Second, "how long to wait for an answer, or for what wait waits for")
 	status := &cobra.Command{Use: "status", Short: "What every node says of itself", Args: cobra.NoArgs,
-		Long: "What every node says of itself. Exits 5 when a node does not answer, is not up to date, or nobody leads.",
-		RunE: func(*cobra.Command, []string) error { return f.status(s) }}
-	status.Flags().StringVarP(&f.output, "output", "o", "", "table, json, ndjson or yaml")
-	cmd.AddCommand(status, bootstrapCommand(),
-		&cobra.Command{Use: "wait", Short: "Wait until every node is up to date and one leads", Args: cobra.NoArgs,
-			RunE: func(*cobra.Command, []string) error { return f.wait() }},
-		f.change("transfer-leader NODE", "Make a node lead", 1,
-			func(ctx context.Context, c *replication.Client, node format.Replica, _ []string) error {
-				return c.Transfer(ctx, node)
-			}),
-		f.change("add NODE HOST:PORT", "Add a node that follows; start it with --peer-join", 2,
-			func(ctx context.Context, c *replication.Client, node format.Replica, args []string) error {
-				return c.Add(ctx, node, args[1])
-			}),
-		f.change("promote NODE", "Make a node that follows vote", 1,
-			func(ctx context.Context, c *replication.Client, node format.Replica, _ []string) error {
-				return c.Promote(ctx, node)
-			}),
-		f.change("remove NODE", "Take a node out of the cluster, for good", 1,
-			func(ctx context.Context, c *replication.Client, node format.Replica, _ []string) error {
-				return c.Remove(ctx, node)
-			}))
+		Long: "What every node says of itself. Exits 5 when a node does not answer, is not up to date, or nobody leads."}
+	cmd.AddCommand(bootstrapCommand(), f.waitCommand(),
+		cli.Command(s, status, "json", nodeColumns, func(inv *cli.Invocation, out *cli.Printer[nodeRow], _ []string) error {
+			return f.status(inv, out)
+		}),
+		f.change(s, clusterChange{use: "transfer-leader NODE", short: "Make a node lead",
+			long: "Make a node lead that votes and has caught up. Exits 0 when it leads.",
+			do:   (*replication.Client).Transfer}),
+		f.change(s, clusterChange{use: "add NODE HOST:PORT", short: "Add a node that follows; start it with --peer-join",
+			long: "Add a node that follows, with its raft address. Its number must be a new one. Start it with --peer-join afterwards.",
+			add:  true}),
+		f.change(s, clusterChange{use: "promote NODE", short: "Make a node that follows vote",
+			long: "Make a node that follows vote. One that is far behind is refused: until it had caught up, it would be missing from majorities.",
+			do:   (*replication.Client).Promote}),
+		f.change(s, clusterChange{use: "remove NODE", short: "Take a node out of the cluster, for good",
+			long:  "Take a node out of the cluster, for good: its number can not be used again. One that leads is refused. Asks for the number.",
+			final: true, do: (*replication.Client).Remove}))
 	return cmd
 }
 
@@ -107,26 +105,121 @@ func (f *clusterFlags) client() (*replication.Client, error) {
 	return c, nil
 }
 
-// change is a command that asks the leader for one thing about one node.
-func (f *clusterFlags) change(use, short string, args int,
-	do func(context.Context, *replication.Client, format.Replica, []string) error,
-) *cobra.Command {
-	return &cobra.Command{Use: use, Short: short, Args: cobra.ExactArgs(args), RunE: func(_ *cobra.Command, args []string) error {
+// clusterChange is a command that asks who leads for one thing about one node.
+type clusterChange struct {
+	use, short, long string
+	// add: an address follows the number. final: it can not be taken back, so it asks.
+	add, final bool
+	do         func(*replication.Client, context.Context, format.Replica) error
+}
+
+// changedRow is what such a command did.
+type changedRow struct {
+	Op      string `json:"op"`
+	Node    uint64 `json:"node"`
+	Address string `json:"address,omitempty"`
+	// AskedOf is the node that led.
+	AskedOf uint64 `json:"askedOf"`
+	Done    bool   `json:"done"`
+	DryRun  bool   `json:"dryRun,omitempty"`
+}
+
+var changedColumns = []cli.Column[changedRow]{
+	{Head: "op", Cell: func(r changedRow) string { return r.Op }},
+	{Head: "node", Cell: func(r changedRow) string { return fmt.Sprint(r.Node) }, Key: true},
+	{Head: "address", Cell: func(r changedRow) string { return r.Address }},
+	{Head: "asked of", Cell: func(r changedRow) string { return fmt.Sprint(r.AskedOf) }, Help: "the node that led"},
+	{Head: "done", Cell: func(r changedRow) string { return fmt.Sprint(r.Done) }},
+}
+
+func (f *clusterFlags) change(s cli.Streams, k clusterChange) *cobra.Command {
+	cmd := &cobra.Command{Use: k.use, Short: k.short, Long: k.long, Args: cobra.ExactArgs(1)}
+	if k.add {
+		cmd.Args = cobra.ExactArgs(2)
+	}
+	var w cli.Write
+	w.DryRunFlag(cmd)
+	if k.final {
+		w.YesFlag(cmd)
+	}
+	return cli.Command(s, cmd, "json", changedColumns, func(inv *cli.Invocation, out *cli.Printer[changedRow], args []string) error {
 		node, err := strconv.ParseUint(args[0], 10, 32)
 		if err != nil || node == 0 {
 			return cli.Errorf(cli.Usage, "NODE: want a number above 0, not %q", args[0])
 		}
-		c, err := f.client()
-		if err != nil {
+		row := changedRow{Op: cmd.Name(), Node: node, DryRun: w.DryRun}
+		if k.add {
+			row.Address = args[1]
+			k.do = func(c *replication.Client, ctx context.Context, n format.Replica) error {
+				return c.Add(ctx, n, args[1])
+			}
+		}
+		return f.carryOut(inv, out, &k, row, w)
+	})
+}
+
+// carryOut finds who leads and asks it.
+func (f *clusterFlags) carryOut(inv *cli.Invocation, out *cli.Printer[changedRow], k *clusterChange, row changedRow, w cli.Write) error {
+	c, err := f.client()
+	if err != nil {
+		return err
+	}
+	leader, err := f.leader(inv, c)
+	if err != nil {
+		return err
+	}
+	row.AskedOf = uint64(leader)
+	if w.DryRun {
+		return out.One(row)
+	}
+	if k.final {
+		plan := fmt.Sprintf("This takes node %d out of the cluster, for good.", row.Node)
+		if err := inv.Confirm(plan, fmt.Sprint(row.Node), w); err != nil {
 			return err
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), f.timeout)
-		defer cancel()
-		if err := do(ctx, c, format.Replica(node), args); err != nil {
-			return cli.Errorf(cli.Server, "%w", err)
+	}
+	ctx, cancel := context.WithTimeout(inv.Ctx, f.timeout)
+	defer cancel()
+	one := &replication.Client{Peers: map[format.Replica]string{leader: c.Peers[leader]}, TLS: c.TLS}
+	if err := k.do(one, ctx, format.Replica(row.Node)); err != nil {
+		return changeError(err)
+	}
+	row.Done = true
+	return out.One(row)
+}
+
+// leader finds who leads among the nodes that were named.
+func (f *clusterFlags) leader(inv *cli.Invocation, c *replication.Client) (format.Replica, error) {
+	ctx, cancel := context.WithTimeout(inv.Ctx, f.timeout)
+	defer cancel()
+	var silent []error
+	for node, a := range c.Status(ctx) {
+		if a.Err == nil && a.Report.Flags&replication.ReportLeads != 0 {
+			return node, nil
 		}
-		return nil
-	}}
+		if a.Err != nil {
+			silent = append(silent, fmt.Errorf("node %d: %w", node, a.Err))
+		}
+	}
+	if inv.Ctx.Err() != nil {
+		return 0, cli.Exit(cli.Interrupted)
+	}
+	return 0, cli.Errorf(cli.Server, "%w", errors.Join(append(silent, errors.New("none of the nodes asked leads"))...))
+}
+
+// changeError gives what kept a change its exit code: a node that could not be reached did nothing, one whose answer was lost
+// may have done it, and one that answered refused.
+func changeError(err error) error {
+	var op *net.OpError
+	var network net.Error
+	switch {
+	case errors.As(err, &op) && op.Op == "dial":
+		return cli.Errorf(cli.Server, "%w", err)
+	case errors.As(err, &network), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed),
+		errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return cli.Errorf(cli.OutcomeUnknown, "the answer was lost, it may have been done: %w", err)
+	}
+	return cli.Errorf(cli.Usage, "the node that leads refuses: %w", err)
 }
 
 // nodeRow is one node's line.
@@ -144,23 +237,28 @@ type nodeRow struct {
 }
 
 var nodeColumns = []cli.Column[nodeRow]{
-	{Head: "NODE", Cell: func(r nodeRow) string { return fmt.Sprint(r.Node) }},
-	{Head: "ADDRESS", Cell: func(r nodeRow) string { return r.Address }},
-	{Head: "ROLE", Cell: func(r nodeRow) string { return r.Role }},
-	{Head: "TERM", Cell: func(r nodeRow) string { return fmt.Sprint(r.Term) }},
-	{Head: "APPLIED", Cell: func(r nodeRow) string { return fmt.Sprint(r.Applied) }},
-	{Head: "BEHIND", Cell: func(r nodeRow) string { return fmt.Sprint(r.Behind) }},
-	{Head: "UP TO DATE", Cell: func(r nodeRow) string { return fmt.Sprint(r.UpToDate) }},
-	{Head: "ERROR", Cell: func(r nodeRow) string { return r.Error }},
+	{Head: "node", Cell: func(r nodeRow) string { return fmt.Sprint(r.Node) }, Key: true},
+	{Head: "address", Cell: func(r nodeRow) string { return r.Address }},
+	{Head: "role", Cell: func(r nodeRow) string { return r.Role }},
+	{Head: "term", Cell: func(r nodeRow) string { return fmt.Sprint(r.Term) }},
+	{Head: "applied", Cell: func(r nodeRow) string { return fmt.Sprint(r.Applied) }},
+	{Head: "behind", Cell: func(r nodeRow) string { return fmt.Sprint(r.Behind) }, Help: "entries that another node had applied and it had not"},
+	{Head: "up to date", Cell: func(r nodeRow) string { return fmt.Sprint(r.UpToDate) }, Tone: func(r nodeRow) cli.Tone {
+		if r.UpToDate {
+			return cli.Good
+		}
+		return cli.Bad
+	}, Help: "it had applied what was confirmed when it was asked"},
+	{Head: "error", Cell: func(r nodeRow) string { return r.Error }},
 }
 
 // nodes asks all and says whether all is well.
-func (f *clusterFlags) nodes() (rows []nodeRow, fine bool, err error) {
+func (f *clusterFlags) nodes(ctx context.Context) (rows []nodeRow, fine bool, err error) {
 	c, err := f.client()
 	if err != nil {
 		return nil, false, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), f.timeout)
+	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
 	answers := c.Status(ctx)
 	newest, leaders := uint64(0), 0
@@ -190,36 +288,16 @@ func (f *clusterFlags) nodes() (rows []nodeRow, fine bool, err error) {
 	return rows, fine && leaders == 1, nil
 }
 
-func (f *clusterFlags) status(s cli.Streams) error {
-	form, err := cli.CheckFormat(f.output, "json", s.Out)
+func (f *clusterFlags) status(inv *cli.Invocation, out *cli.Printer[nodeRow]) error {
+	rows, fine, err := f.nodes(inv.Ctx)
 	if err != nil {
 		return err
 	}
-	rows, fine, err := f.nodes()
-	if err != nil {
+	if inv.Ctx.Err() != nil {
+		return cli.Exit(cli.Interrupted)
+	}
+	if err := out.AddAll(rows); err != nil || fine {
 		return err
 	}
-	p := cli.NewPrinter(s.Out, form, nodeColumns)
-	for _, r := range rows {
-		if err := p.Add(r); err != nil {
-			return err
-		}
-	}
-	if err := p.Close(); err != nil || fine {
-		return err
-	}
-	return &cli.Error{Code: cli.Findings}
-}
-
-func (f *clusterFlags) wait() error {
-	for end := time.Now().Add(f.timeout); ; {
-		_, fine, err := f.nodes()
-		if err != nil || fine {
-			return err
-		}
-		if time.Now().After(end) {
-			return cli.Errorf(cli.Findings, "not every node is up to date after %v", f.timeout)
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
+	return cli.Exit(cli.Findings)
 }

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"queen/tools/cli"
+)
+
+// TestClusterCommands: status, wait and every change, with each exit code they have, on a cluster of three processes.
+func TestClusterCommands(t *testing.T) {
+	c := newProcesses(t, 3)
+	leader := c.leader() + 1
+	var named []string
+	for i, addr := range c.peers {
+		named = append(named, fmt.Sprintf("%d=%s", i+1, addr))
+	}
+	peers := strings.Join(named, ",")
+	run := func(code int, args ...string) string {
+		t.Helper()
+		got := command(t, nil, append([]string{"cluster"}, args...)...)
+		require.Equal(t, code, got.code, "%v: %s%s", args, got.out, got.errors)
+		if code == cli.Done || code == cli.Findings {
+			return got.out
+		}
+		return got.errors
+	}
+	on := func(args ...string) []string { return append(args, "--peers", peers, "--timeout", "30s") }
+	run(cli.Usage, "status")
+	run(cli.Usage, "status", "--peers", "x")
+	run(cli.Usage, on("wait", "--for", "luck")...)
+	run(cli.Usage, on("wait", "--for", "caught-up=0")...)
+	run(cli.Usage, on("wait", "--for", "caught-up=9")...)
+	run(cli.Server, "transfer-leader", "1", "--peers", "1=127.0.0.1:1", "--timeout", "1s")
+	for _, what := range []string{"ready", "leader", "caught-up=2"} {
+		run(cli.Done, on("wait", "--for", what)...)
+	}
+	var rows []nodeRow
+	require.NoError(t, json.Unmarshal([]byte(run(cli.Done, on("status")...)), &rows))
+	require.Len(t, rows, 3)
+	require.Equal(t, "leader", rows[leader-1].Role)
+
+	to := leader%3 + 1
+	require.Contains(t, run(cli.Done, on("transfer-leader", fmt.Sprint(to), "--dry-run", "-o", "ndjson")...), `"done":false,"dryRun":true`)
+	require.Contains(t, run(cli.Done, on("transfer-leader", fmt.Sprint(to), "-o", "ndjson")...), `"done":true`)
+	run(cli.Done, on("wait", "--for", "leader")...)
+	require.Contains(t, run(cli.Done, on("status", "-o", "csv")...), fmt.Sprintf("%d,%s,leader,", to, c.peers[to-1]))
+	run(cli.Usage, on("transfer-leader", "none")...)
+	run(cli.Usage, on("add", "2", c.peers[1])...)
+	run(cli.Usage, on("promote", "2")...)
+	require.Contains(t, run(cli.Usage, on("remove", fmt.Sprint(to), "--yes")...), "leads")
+	require.Contains(t, run(cli.Usage, on("remove", fmt.Sprint(leader))...), "nothing was done")
+
+	c.nodes[leader-1].kill()
+	c.nodes[leader-1] = nil
+	require.Contains(t, run(cli.Findings, on("status")...), `"role": "unknown"`)
+	run(cli.Findings, "wait", "--peers", peers, "--timeout", "300ms")
+	run(cli.Done, on("wait", "--for", "leader")...)
+	run(cli.Done, on("remove", fmt.Sprint(leader), "--yes")...)
+	require.Contains(t, run(cli.Usage, on("add", fmt.Sprint(leader), c.peers[leader-1])...), "a number is used once")
+}
