@@ -28,23 +28,21 @@ func TestDuty(t *testing.T) {
 	fake.Advance(dutyPiece / 2)
 	<-rest() // too little
 	fake.Advance(4*time.Millisecond - dutyPiece/2)
-	done := rest()
-	fake.WaitArmed(1)
-	fake.Advance(12*time.Millisecond - time.Microsecond)
-	select {
-	case <-done:
-		t.Fatal("rested for less than three times the work")
-	default:
+	rests := func(want time.Duration) {
+		t.Helper()
+		done := rest()
+		fake.WaitArmed(1)
+		if due, _ := fake.NextDue(); due-fake.Mono() != want.Microseconds() {
+			t.Fatalf("rests for %d us, want %v", due-fake.Mono(), want)
+		}
+		fake.Advance(want)
+		<-done
 	}
-	fake.Advance(time.Microsecond)
-	<-done
-	fake.Advance(dutyIdle - time.Microsecond) // a long piece counts as a short one
-	done = rest()
-	fake.WaitArmed(1)
-	fake.Advance(3 * dutyLong)
-	<-done
+	rests(12 * time.Millisecond)
+	fake.Advance(dutyIdle - time.Microsecond)
+	rests(3 * dutyLong) // a long piece counts as a short one
 	fake.Advance(4 * time.Millisecond)
-	done = rest()
+	done := rest()
 	fake.WaitArmed(1)
 	close(quit)
 	<-done
