@@ -346,8 +346,8 @@ func (h *heartbeat) join() (*cmember, int16) {
 }
 
 func (c *consumer) add(m *cmember) {
-	m.timer = newTimer(func() { c.g.live(func() { c.sessionEnds(m) }) })
-	m.overdue = newTimer(func() { c.g.live(func() { c.late(m) }) })
+	m.timer = c.g.newTimer(func() { c.sessionEnds(m) })
+	m.overdue = c.g.newTimer(func() { c.late(m) })
 	c.members[m.id] = m
 	if m.instance != nil {
 		c.static[*m.instance] = m
@@ -483,9 +483,7 @@ func (c *consumer) alive(m *cmember) {
 		d = m.classic.session
 	}
 	m.deadline = c.g.m.o.Clock.Mono() + d.Microseconds()
-	if m.timer.index < 0 || m.timer.at > m.deadline {
-		c.g.m.timers.setAt(m.timer, m.deadline)
-	}
+	c.g.m.timers.notAfter(m.timer, m.deadline)
 }
 
 func (c *consumer) sessionEnds(m *cmember) {

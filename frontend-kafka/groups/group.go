@@ -28,7 +28,9 @@ const (
 type group struct {
 	m   *Manager
 	key Key
-	mu  sync.Mutex
+	// lane is where timers of the group are called.
+	lane lane
+	mu   sync.Mutex
 	// gone groups are not in the manager's map any more: whoever finds one looks again.
 	gone, loaded bool
 	// row is the place of the row as last written, zero while there is none.
@@ -92,7 +94,7 @@ func (g *group) reset() {
 	g.row = format.Place{}
 	g.since = g.m.o.Clock.Now()
 	if g.phase == nil {
-		g.phase = newTimer(func() { g.live(g.phaseEnds) })
+		g.phase = g.newTimer(g.phaseEnds)
 	}
 }
 
@@ -114,7 +116,7 @@ func (g *group) order() []string {
 func (g *group) add(m *member) {
 	g.joined++
 	m.number = g.joined
-	m.timer = newTimer(func() { g.live(func() { g.sessionEnds(m) }) })
+	m.timer = g.newTimer(func() { g.sessionEnds(m) })
 	g.members[m.id] = m
 	if m.instance != nil {
 		g.static[*m.instance] = m
@@ -161,9 +163,7 @@ func (g *group) alive(m *member) { g.aliveFor(m, m.session) }
 
 func (g *group) aliveFor(m *member, d time.Duration) {
 	m.deadline = g.m.o.Clock.Mono() + d.Microseconds()
-	if m.timer.index < 0 || m.timer.at > m.deadline {
-		g.m.timers.setAt(m.timer, m.deadline)
-	}
+	g.m.timers.notAfter(m.timer, m.deadline)
 }
 
 // sessionEnds looks whether a member is to be given up. One that waits for an answer is alive, unless it is new: then

@@ -114,7 +114,7 @@ func (j *joinCall) stranger() int16 {
 		return kerr.GroupMaxSizeReached.Code
 	}
 	p := &pending{}
-	p.timer = newTimer(func() { g.live(func() { g.pendingEnds(id) }) })
+	p.timer = g.newTimer(func() { g.pendingEnds(id) })
 	g.pending[id] = p
 	g.m.timers.set(p.timer, j.session)
 	j.reply(joinRefused(req, kerr.MemberIDRequired.Code, id))
@@ -259,7 +259,7 @@ func (j *joinCall) takeOver(old *member) int16 {
 	g := j.g
 	m := &member{id: g.m.newID(*old.instance), instance: old.instance, assignment: old.assignment, number: old.number,
 		synced: old.synced, protocols: old.protocols}
-	m.timer = newTimer(func() { g.live(func() { g.sessionEnds(m) }) })
+	m.timer = g.newTimer(func() { g.sessionEnds(m) })
 	oldLeader := g.leader
 	same := sameProtocols(old.protocols, j.protocols) || sameSubscription(g.protocolType, old.protocols, j.protocols)
 	old.answerJoin(g, kerr.FencedInstanceID.Code)

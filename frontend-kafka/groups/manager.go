@@ -196,11 +196,18 @@ func (m *Manager) with(ctx context.Context, k Key, fn func(g *group)) error {
 	}
 }
 
-// live runs what a timer is about in a group that is in memory and still this node's.
-func (g *group) live(fn func()) {
+// newTimer makes a timer of the group; fn is called with the group locked, while it is in memory and still this node's.
+func (g *group) newTimer(fn func()) *timer {
+	t := &timer{index: -1, lane: &g.lane}
+	t.fn = func() { g.live(t, fn) }
+	return t
+}
+
+// live calls what a timer is about, unless it was set anew or stopped while it waited for the group.
+func (g *group) live(t *timer, fn func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.gone {
+	if !g.m.timers.claim(t) || g.gone {
 		return
 	}
 	ctx, cancel := saveContext()
