@@ -96,7 +96,7 @@ func (c *conn) serve() {
 			break
 		}
 		err := c.handle(fr)
-		c.f.budget.give(fr.charged)
+		fr.charged.give()
 		// A client that is held back is told so, and why, before the wait.
 		if err == nil && (c.in.empty() || len(c.out) >= writeChunk || c.throttled > 0) {
 			err = c.flush()
@@ -115,7 +115,7 @@ func (c *conn) serve() {
 	_ = c.nc.Close()
 	c.cancel()
 	for fr, ok := c.in.take(); ok; fr, ok = c.in.take() {
-		c.f.budget.give(fr.charged)
+		fr.charged.give()
 	}
 }
 
@@ -218,8 +218,7 @@ func (c *conn) stopReading() {
 }
 
 // readBody reads a frame of size bytes that starts with head. Memory is taken as bytes come, so that an announced size
-// costs nothing, and from the budget of all connections unless it is little
-// and all that the connection has.
+// costs nothing, and from the budget of all connections unless it is little and all that the connection has.
 func (c *conn) readBody(br *bufio.Reader, head []byte, size int) (frame, error) {
 	first := min(size, smallFrame)
 	buf := make([]byte, first)
@@ -230,21 +229,22 @@ func (c *conn) readBody(br *bufio.Reader, head []byte, size int) (frame, error) 
 	if size == first && c.in.idle() {
 		return frame{bytes: buf}, nil
 	}
-	if err := c.f.budget.take(c.ctx, int64(size)); err != nil {
+	charged, err := c.f.budget.take(c.ctx, c.in, int16(binary.BigEndian.Uint16(head)), int64(size))
+	if err != nil {
 		return frame{}, err
 	}
 	if size == first {
-		return frame{bytes: buf, charged: int64(size)}, nil
+		return frame{bytes: buf, charged: charged}, nil
 	}
 	_ = c.raw.SetReadDeadline(time.Now().Add(c.f.opts.FrameTimeout))
 	c.stopReading()
 	whole := make([]byte, size)
 	copy(whole, buf)
 	if _, err := io.ReadFull(br, whole[first:]); err != nil {
-		c.f.budget.give(int64(size))
+		charged.give()
 		return frame{}, err
 	}
-	return frame{bytes: whole, charged: int64(size)}, nil
+	return frame{bytes: whole, charged: charged}, nil
 }
 
 // flush writes the answers that are ready. A client that takes less than writeChunk in FrameTimeout is given up.
@@ -294,11 +294,14 @@ func (c *conn) log(what string, args ...any) {
 		"software", software}, args...)...)
 }
 
-// pause holds the next request back for as long as the last answer told the client to wait.
+// pause holds the next request back for as long as the last answer told the client to wait. The connection is not read
+// from meanwhile.
 func (c *conn) pause() {
 	if c.throttled <= 0 {
 		return
 	}
+	c.in.pause(true)
+	defer c.in.pause(false)
 	t := c.f.opts.Clock.NewTimer(min(c.throttled, 30*time.Second))
 	defer t.Stop()
 	c.throttled = 0

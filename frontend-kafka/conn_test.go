@@ -133,8 +133,9 @@ func TestTimeouts(t *testing.T) {
 // Goal: large frames of all connections share a bound, and one that does not come costs nothing.
 func TestBudget(t *testing.T) {
 	n := start(t, func(o *Options) { o.FrameTimeout = 200 * time.Millisecond })
-	held := n.f.budget.size
-	require.NoError(t, n.f.budget.take(context.Background(), held))
+	produce := n.f.budget.produce
+	held, err := produce.take(context.Background(), produce.size)
+	require.NoError(t, err)
 	c := n.dial()
 	req := kmsg.NewPtrProduceRequest()
 	req.Version, req.Acks = 9, -1
@@ -144,10 +145,13 @@ func TestBudget(t *testing.T) {
 	c.send(req)
 	other := n.dial()
 	other.ask(kmsg.NewPtrApiVersionsRequest()) // small ones pass
-	n.f.budget.give(held)
+	held.give()
 	c.receive(req)
-	require.Eventually(t, func() bool { return n.f.budget.sem.TryAcquire(held) }, patience, time.Millisecond)
-	n.f.budget.give(held)
+	require.Eventually(t, func() bool {
+		all, ok := produce.try(produce.size)
+		all.give()
+		return ok
+	}, patience, time.Millisecond)
 }
 
 // Goal: the memory of a decoded request is bounded by its elements, not only by its bytes.

@@ -138,7 +138,7 @@ type Frontend struct {
 	opts    Options
 	table   map[int16]*api
 	metrics *metrics
-	budget  *budget
+	budget  budget
 	cached  settingsCache
 	quotas  quotas
 	// widening orders changes of topics' widths.

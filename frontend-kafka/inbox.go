@@ -1,41 +1,17 @@
 package frontendkafka
 
-import (
-	"context"
-	"sync"
-
-	"golang.org/x/sync/semaphore"
-)
+import "sync"
 
 const (
 	// framesMax and framesBytes bound what one connection has sent and not yet been answered; one frame always fits.
 	framesMax   = 64
 	framesBytes = 16 << 20
-	// smallFrame is what the only frame of a connection may have without asking the budget of all connections.
-	smallFrame = 64 << 10
 )
-
-// budget bounds the bytes of requests that were read and not yet answered, over all connections.
-type budget struct {
-	sem  *semaphore.Weighted
-	size int64
-}
-
-func newBudget(size int64) *budget {
-	return &budget{semaphore.NewWeighted(size), size}
-}
-
-func (b *budget) take(ctx context.Context, n int64) error { return b.sem.Acquire(ctx, min(n, b.size)) }
-func (b *budget) give(n int64) {
-	if n > 0 {
-		b.sem.Release(min(n, b.size))
-	}
-}
 
 // frame is one request as it was read, without its length. charged is what it holds of the budget.
 type frame struct {
 	bytes   []byte
-	charged int64
+	charged charge
 }
 
 // key is the API key; false for a frame that is too short to have one.
@@ -52,6 +28,7 @@ type inbox struct {
 	frames []frame
 	bytes  int
 	busy   bool // a frame was taken and the next not yet asked for
+	paused bool // nothing more is to be read
 	closed bool
 	// some and room wake the one goroutine on each side.
 	some, room chan struct{}
@@ -70,11 +47,21 @@ func signal(c chan struct{}) {
 
 // wait returns when there is room for another frame; false when stop ends first.
 func (b *inbox) wait(stop <-chan struct{}) bool {
+	return b.await(stop, func() bool { return len(b.frames) < framesMax && b.bytes < framesBytes && !b.paused })
+}
+
+// waitIdle returns when nothing waits and nothing is being handled; false when stop ends first.
+func (b *inbox) waitIdle(stop <-chan struct{}) bool {
+	return b.await(stop, func() bool { return !b.busy && len(b.frames) == 0 })
+}
+
+// await is for the goroutine that reads.
+func (b *inbox) await(stop <-chan struct{}, ok func() bool) bool {
 	for {
 		b.mu.Lock()
-		ok := len(b.frames) < framesMax && b.bytes < framesBytes
+		done := ok()
 		b.mu.Unlock()
-		if ok {
+		if done {
 			return true
 		}
 		select {
@@ -91,6 +78,14 @@ func (b *inbox) put(f frame) {
 	b.bytes += len(f.bytes)
 	b.mu.Unlock()
 	signal(b.some)
+}
+
+// pause keeps the next frame from being read, or lets it.
+func (b *inbox) pause(on bool) {
+	b.mu.Lock()
+	b.paused = on
+	b.mu.Unlock()
+	signal(b.room)
 }
 
 // close says that nothing more will come.
@@ -124,6 +119,7 @@ func (b *inbox) next(match func(frame) bool) (f frame, ok, closed bool) {
 		b.busy = len(b.frames) > 0
 	}
 	if len(b.frames) == 0 {
+		signal(b.room) // who waits for quiet looks
 		return frame{}, false, b.closed
 	}
 	f = b.frames[0]

@@ -31,7 +31,7 @@ type request struct {
 	// size is that of its frame, in bytes.
 	size int
 	// charged is what the frame holds of the budget, for requests that a handler took by itself.
-	charged int64
+	charged charge
 }
 
 // errRefused closes the connection over a request.
@@ -247,7 +247,7 @@ func (c *conn) next(key int16) *request {
 
 // answer sets the answer of a request that next gave; nil is none. It goes out after the handler's own.
 func (c *conn) answer(r *request, resp kmsg.Response) {
-	c.f.budget.give(r.charged)
+	r.charged.give()
 	c.f.metrics.served(r.key, 0)
 	c.also = append(c.also, answer{r, resp})
 }
