@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -23,30 +24,59 @@ const (
 	autoCreateMax = 100
 	// listedMax bounds the partitions of an answer, about 50 bytes each: one frame.
 	listedMax = 1_500_000
+	// listedBytes is what a partition takes in an answer, but for its replicas.
+	listedBytes = 30
 )
 
 func metadata(ctx context.Context, c *conn, r *request) (kmsg.Response, error) {
 	req := r.req.(*kmsg.MetadataRequest)
 	resp := req.ResponseKind().(*kmsg.MetadataResponse)
-	m := metadataCall{c: c, who: c.caller(), req: req, resp: resp, epoch: c.f.leaderEpoch(ctx), cluster: c.f.cluster(c.l)}
+	m := metadataCall{c: c, who: c.caller(), req: req, resp: resp, epoch: c.f.leaderEpoch(ctx), cluster: c.f.cluster(c.l),
+		found: map[int]*topic{}}
 	m.cluster.fill(resp, c.f.opts.ClusterID)
 	if req.Topics == nil || r.version == 0 && len(req.Topics) == 0 {
-		err := c.f.eachTopic(ctx, m.who, func(t *topic) bool {
-			m.add(t)
-			return m.listed <= listedMax
-		})
+		err := c.f.eachTopic(ctx, m.who, func(t *topic) bool { return m.add(t) })
 		if err == nil && m.listed > listedMax {
 			err = errors.New("there are too many partitions for one answer: name topics, or page with DescribeTopicPartitions")
 		}
-		return resp, err
+		return m.answer(ctx, err)
 	}
 	req.Topics = once(req.Topics, metadataName)
 	for i := range req.Topics {
-		if err := m.named(ctx, &req.Topics[i]); err != nil {
-			return nil, err
+		if !m.named(ctx, &req.Topics[i]) {
+			return nil, errors.New("the named topics have too many partitions for one answer")
 		}
 	}
-	return resp, nil
+	return m.answer(ctx, nil)
+}
+
+// answer lists the partitions of the topics that were found, once there is room for them. Without it clients are told to
+// ask again.
+func (m *metadataCall) answer(ctx context.Context, err error) (kmsg.Response, error) {
+	if err != nil {
+		return nil, err
+	}
+	full := m.c.room(ctx, int64(m.listed)*int64(partitionRoom+replicaRoom*len(m.cluster.voters)))
+	if errors.Is(full, errHungUp) {
+		return nil, full
+	}
+	if full == nil && len(m.c.listed) > 0 {
+		m.c.out = slices.Grow(m.c.out, m.listed*(listedBytes+replicaRoom*len(m.cluster.voters)))
+	}
+	for at, found := range m.found {
+		t := &m.resp.Topics[at]
+		if full != nil {
+			t.ErrorCode = kerr.LeaderNotAvailable.Code
+			continue
+		}
+		t.Partitions = make([]kmsg.MetadataResponseTopicPartition, found.width)
+		for i := range t.Partitions {
+			p := &t.Partitions[i]
+			p.Default()
+			p.Partition, p.Leader, p.LeaderEpoch, p.Replicas, p.ISR = int32(i), m.cluster.controller, m.epoch, m.cluster.voters, m.cluster.voters
+		}
+	}
+	return m.resp, nil
 }
 
 // fill tells who is there.
@@ -70,22 +100,24 @@ type metadataCall struct {
 	epoch   int32
 	cluster cluster
 	created int
-	listed  int
+	// found are the topics by their places in the answer; listed counts their partitions.
+	found  map[int]*topic
+	listed int
 }
 
-// named answers one topic of the request.
-func (m *metadataCall) named(ctx context.Context, t *kmsg.MetadataRequestTopic) error {
+// named answers one topic of the request; false when that is more than an answer takes.
+func (m *metadataCall) named(ctx context.Context, t *kmsg.MetadataRequestTopic) bool {
 	if t.TopicID != ([16]byte{}) {
 		found, err := m.c.f.topicByID(ctx, m.who, t.TopicID)
 		if err != nil {
 			m.fail(nil, t.TopicID, err)
-			return nil
+			return true
 		}
-		return m.addNamed(found)
+		return m.add(found)
 	}
 	if t.Topic == nil {
 		m.fail(nil, t.TopicID, kerr.InvalidRequest)
-		return nil
+		return true
 	}
 	name := *t.Topic
 	found, err := m.c.f.topic(ctx, m.who, name)
@@ -94,17 +126,9 @@ func (m *metadataCall) named(ctx context.Context, t *kmsg.MetadataRequestTopic) 
 	}
 	if err != nil {
 		m.fail(&name, t.TopicID, err)
-		return nil
+		return true
 	}
-	return m.addNamed(found)
-}
-
-// addNamed answers with a topic that was asked for, up to what an answer takes.
-func (m *metadataCall) addNamed(found *topic) error {
-	if m.add(found); m.listed > listedMax {
-		return errors.New("the named topics have too many partitions for one answer")
-	}
-	return nil
+	return m.add(found)
 }
 
 // topicRef is a topic as a request names it.
@@ -153,17 +177,13 @@ func (m *metadataCall) fail(name *string, id [16]byte, err error) {
 	m.resp.Topics = append(m.resp.Topics, t)
 }
 
-// add answers with a topic and its partitions.
-func (m *metadataCall) add(found *topic) {
+// add answers with a topic, whose partitions come later; false when there are too many.
+func (m *metadataCall) add(found *topic) bool {
 	t := kmsg.NewMetadataResponseTopic()
 	t.Topic, t.TopicID = &found.name, found.id
 	t.AuthorizedOperations = math.MinInt32
-	t.Partitions = make([]kmsg.MetadataResponseTopicPartition, found.width)
-	for i := range t.Partitions {
-		p := &t.Partitions[i]
-		p.Default()
-		p.Partition, p.Leader, p.LeaderEpoch, p.Replicas, p.ISR = int32(i), m.cluster.controller, m.epoch, m.cluster.voters, m.cluster.voters
-	}
-	m.listed += len(t.Partitions)
+	m.found[len(m.resp.Topics)] = found
 	m.resp.Topics = append(m.resp.Topics, t)
+	m.listed += int(found.width)
+	return m.listed <= listedMax
 }

@@ -193,6 +193,9 @@ func (f *offsetFetching) all(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := f.c.room(ctx, int64(len(rows))*partitionRoom); err != nil {
+		return err
+	}
 	skip := ""
 	for i := range rows {
 		row := &rows[i]

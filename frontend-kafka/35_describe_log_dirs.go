@@ -33,7 +33,7 @@ func describeLogDirs(ctx context.Context, c *conn, r *request) (kmsg.Response, e
 	dir.TotalBytes, dir.UsableBytes = int64(stats.DiskTotal), int64(stats.DiskFree)
 	who := c.caller()
 	add := func(t *topic, want []int32) error {
-		row, err := c.f.sizes(ctx, who, t, want)
+		row, err := c.sizes(ctx, who, t, want)
 		if err == nil && len(row.Partitions) > 0 {
 			dir.Topics = append(dir.Topics, row)
 		}
@@ -67,11 +67,16 @@ func describeLogDirs(ctx context.Context, c *conn, r *request) (kmsg.Response, e
 }
 
 // sizes are those of the partitions that are wanted, or of all that have ever been written.
-func (f *Frontend) sizes(ctx context.Context, who engine.Caller, t *topic, want []int32) (kmsg.DescribeLogDirsResponseDirTopic, error) {
+func (c *conn) sizes(ctx context.Context, who engine.Caller, t *topic, want []int32) (kmsg.DescribeLogDirsResponseDirTopic, error) {
 	row := kmsg.NewDescribeLogDirsResponseDirTopic()
 	row.Topic = t.name
+	if want == nil {
+		if err := c.room(ctx, int64(t.width)*partitionRoom); err != nil {
+			return row, err
+		}
+	}
 	add := func(n int32) error {
-		size, err := f.engine.Inspect().PartitionSize(ctx, who, t.name, partitionName(n), 0)
+		size, err := c.f.engine.Inspect().PartitionSize(ctx, who, t.name, partitionName(n), 0)
 		if err != nil && !errors.Is(err, &engine.Error{Code: engine.CodeUnknownPartition}) {
 			return err
 		}

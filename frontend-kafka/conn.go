@@ -54,8 +54,10 @@ type conn struct {
 	also      []answer
 	throttled time.Duration
 	// fetches is what is remembered of fetch sessions; held are bytes of records in answers that are not written yet.
+	// listed is the room for partitions of such answers.
 	fetches fetchMemory
 	held    int64
+	listed  []charge
 }
 
 // answer is a further answer of a handler that took several requests.
@@ -250,8 +252,12 @@ func (c *conn) readBody(br *bufio.Reader, head []byte, size int) (frame, error) 
 // flush writes the answers that are ready. A client that takes less than writeChunk in FrameTimeout is given up.
 func (c *conn) flush() error {
 	rest := c.out
+	due, listing := c.listingDue()
 	for len(rest) > 0 {
-		_ = c.raw.SetWriteDeadline(time.Now().Add(c.f.opts.FrameTimeout))
+		if !listing {
+			due = time.Now().Add(c.f.opts.FrameTimeout)
+		}
+		_ = c.raw.SetWriteDeadline(due)
 		n, err := c.nc.Write(rest[:min(len(rest), writeChunk)])
 		c.f.metrics.sent.Add(float64(n))
 		if err != nil {

@@ -198,4 +198,8 @@ func (f *fetching) throttle(err error) {
 func (c *conn) wrote() {
 	c.f.answers.held.Add(-c.held)
 	c.held = 0
+	for _, one := range c.listed {
+		one.give()
+	}
+	c.listed = c.listed[:0]
 }

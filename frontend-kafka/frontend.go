@@ -77,8 +77,9 @@ type Options struct {
 	MaxConns int
 	// MaxFrame bounds a request in bytes; default 100 MiB.
 	MaxFrame int
-	// Memory bounds the bytes of requests that were read and not yet answered, and as many of records in answers that are
-	// not yet written, over all connections; default 256 MiB. One request always fits, and every fetch gets a little.
+	// Memory bounds the bytes of requests that were read and not yet answered, as many of records in answers that are not
+	// yet written, and as many of answers that list partitions, over all connections; default 256 MiB. One of each always
+	// fits, and every fetch gets a little.
 	Memory int64
 	// Coalesce is how many produce requests of one connection may become one append; 1 to 64, default 5.
 	Coalesce int
@@ -139,8 +140,11 @@ type Frontend struct {
 	table   map[int16]*api
 	metrics *metrics
 	budget  budget
-	cached  settingsCache
-	quotas  quotas
+	// listings is what answers share that list very many partitions.
+	listings    *purse
+	listingWait time.Duration
+	cached      settingsCache
+	quotas      quotas
 	// widening orders changes of topics' widths.
 	widening sync.Mutex
 	// decoy makes salts of users that are not there; hashing bounds how many passwords are hashed at a time.
@@ -184,8 +188,8 @@ func New(o Options) (*Frontend, error) {
 			return nil, err
 		}
 	}
-	f := &Frontend{opts: o, attached: make(chan struct{}), budget: newBudget(max(o.Memory, int64(o.MaxFrame))), decoy: newDecoy(),
-		hashing: make(chan struct{}, hashers())}
+	f := &Frontend{opts: o, attached: make(chan struct{}), budget: newBudget(max(o.Memory, int64(o.MaxFrame))),
+		listings: newPurse(o.Memory), listingWait: listingWait, decoy: newDecoy(), hashing: make(chan struct{}, hashers())}
 	f.stopping, f.stop = context.WithCancel(context.Background())
 	f.ended, f.end = context.WithCancel(context.Background())
 	f.conns.open = map[*conn]struct{}{}
