@@ -55,6 +55,10 @@ type Records interface {
 	// Committed reads positions of a consumer group; nil refs mean all it has. Linearizable.
 	Committed(ctx context.Context, c Caller, group string, refs []PartitionRef) ([]GroupOffset, error)
 
+	// Leader is the node that leads, 0 on a single node and where none is known, and the term of partitions: what Status says
+	// of them, without asking other nodes. It never waits.
+	Leader() (format.Replica, format.Term)
+
 	// GroupRow reads what a coordinator keeps of a consumer group, linearizable; CodeNotFound.
 	GroupRow(ctx context.Context, c Caller, group string) (GroupRow, error)
 	// GroupRowAt is the At of a row as far as this node has applied, zero when there is none. It never waits: whoever has read

@@ -1,6 +1,9 @@
 package engine
 
-import "queen/engine/machine"
+import (
+	"queen/engine/format"
+	"queen/engine/machine"
+)
 
 // recordsDoor implements Records over the node.
 type recordsDoor struct{ n *Node }
@@ -9,6 +12,18 @@ var _ Records = recordsDoor{}
 
 // Records implements Engine.
 func (n *Node) Records() Records { return recordsDoor{n: n} }
+
+// Leader implements Records.
+func (r recordsDoor) Leader() (format.Replica, format.Term) {
+	r.n.state.RLock()
+	term := r.n.state.m.Epoch()
+	r.n.state.RUnlock()
+	if r.n.cluster == nil {
+		return 0, term
+	}
+	leader, epoch, _ := r.n.cluster.role()
+	return leader, max(term, epoch)
+}
 
 // maxRecordPositions bounds the partitions of one call that reads.
 const maxRecordPositions = 1 << 20

@@ -15,8 +15,8 @@ import (
 )
 
 // Produce, 0 to 13: records into partitions. Up to v2 they are message sets, which become one record batch; from v3 on
-// a partition takes exactly one. v7 allows zstd, v8 names the records that are wrong, v12 adds the partition to the
-// producer's transaction without being asked to, v13 names topics by id.
+// a partition takes exactly one. v7 allows zstd, v8 names the records that are wrong, v10 says who leads, v12 adds the
+// partition to the producer's transaction without being asked to, v13 names topics by id.
 //
 // acks 1 and all are the same: an answer is written when the records are durable and applied. With acks 0 there is no
 // answer, and an error closes the connection. Requests that a client has sent without waiting become one append, up to
@@ -30,6 +30,7 @@ func produceAPI() *api {
 const (
 	produceBatches  = 3
 	produceZstd     = 7
+	produceGuided   = 10
 	produceImplicit = 12
 	produceIDs      = 13
 )
@@ -69,6 +70,7 @@ func produce(ctx context.Context, c *conn, r *request) (kmsg.Response, error) {
 	err := p.submit(ctx)
 	var first kmsg.Response
 	for i, call := range p.calls {
+		call.tellLeader(c)
 		resp, wrong := call.answer()
 		err = errors.Join(err, wrong)
 		if i == 0 {
@@ -271,6 +273,30 @@ func pauseOf(err error) time.Duration {
 func (c *produceCall) fail(part *kmsg.ProduceResponseTopicPartition, err error) {
 	part.ErrorCode, part.ErrorMessage = produceCode(err), textOf(err)
 	c.failed = true
+}
+
+// tellLeader fills in who leads, for partitions whose client did not meet the leader.
+func (c *produceCall) tellLeader(by *conn) {
+	if !c.failed || c.req.Version < produceGuided {
+		return
+	}
+	var g *guide
+	for i := range c.resp.Topics {
+		for j := range c.resp.Topics[i].Partitions {
+			p := &c.resp.Topics[i].Partitions[j]
+			if p.ErrorCode != kerr.NotLeaderForPartition.Code {
+				continue
+			}
+			if g == nil {
+				now := by.guide()
+				g = &now
+			}
+			p.CurrentLeader.LeaderID, p.CurrentLeader.LeaderEpoch = g.leader, g.epoch
+		}
+	}
+	if g != nil && g.at != nil {
+		c.resp.Brokers = []kmsg.ProduceResponseBroker{{NodeID: g.at.id, Host: g.at.host, Port: g.at.port, Rack: g.at.rack}}
+	}
 }
 
 // answer is the answer of a request; with acks 0 there is none, and an error is for the connection.

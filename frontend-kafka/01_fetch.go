@@ -28,6 +28,8 @@ func fetchAPI() *api {
 const (
 	// fetchIDs is the version from which topics are named by id.
 	fetchIDs = 13
+	// fetchGuided is the version from which answers say where another leader is.
+	fetchGuided = 16
 	// fetchBytesMax bounds one answer, whatever the client allows. One batch is always given whole.
 	fetchBytesMax = 32 << 20
 	// fetchMinMax bounds the bytes that a fetch waits for: they are held meanwhile.
@@ -48,7 +50,7 @@ func fetch(ctx context.Context, c *conn, r *request) (kmsg.Response, error) {
 	}
 	defer s.mu.Unlock()
 	defer s.unwatch()
-	f := &fetching{c: c, who: c.caller(), s: s, full: full, epoch: c.f.leaderEpoch(ctx), committed: req.IsolationLevel == 1,
+	f := &fetching{c: c, who: c.caller(), s: s, full: full, epoch: c.f.leaderEpoch(), committed: req.IsolationLevel == 1,
 		limit: min(max(int(req.MaxBytes), 1), fetchBytesMax)}
 	defer f.hold()
 	f.claim()
@@ -61,6 +63,7 @@ func fetch(ctx context.Context, c *conn, r *request) (kmsg.Response, error) {
 	}
 	resp.SessionID = s.id
 	f.answer(resp)
+	tellLeader(resp, c)
 	resp.ThrottleMillis = int32(f.throttled / time.Millisecond)
 	return resp, ctx.Err()
 }
@@ -309,11 +312,30 @@ func (f *fetching) partition(p *fetchPart) kmsg.FetchResponseTopicPartition {
 			out.AbortedTransactions[i].ProducerID, out.AbortedTransactions[i].FirstOffset = a.Producer, int64(a.First)
 		}
 	}
-	switch r.code {
-	case kerr.NotLeaderForPartition.Code, kerr.FencedLeaderEpoch.Code, kerr.UnknownLeaderEpoch.Code:
-		out.CurrentLeader.LeaderID, out.CurrentLeader.LeaderEpoch = f.c.f.opts.NodeID, f.epoch
-	}
 	return out
+}
+
+// tellLeader fills in who leads, for partitions whose client believes in another leader.
+func tellLeader(resp *kmsg.FetchResponse, c *conn) {
+	var g *guide
+	for i := range resp.Topics {
+		for j := range resp.Topics[i].Partitions {
+			p := &resp.Topics[i].Partitions[j]
+			switch p.ErrorCode {
+			case kerr.NotLeaderForPartition.Code, kerr.FencedLeaderEpoch.Code, kerr.UnknownLeaderEpoch.Code:
+			default:
+				continue
+			}
+			if g == nil {
+				now := c.guide()
+				g = &now
+			}
+			p.CurrentLeader.LeaderID, p.CurrentLeader.LeaderEpoch = g.leader, g.epoch
+		}
+	}
+	if g != nil && g.at != nil && resp.Version >= fetchGuided {
+		resp.Brokers = []kmsg.FetchResponseBroker{{NodeID: g.at.id, Host: g.at.host, Port: g.at.port, Rack: g.at.rack}}
+	}
 }
 
 // refuseFetch has one code for everything: at the top where there is one, else in every partition.

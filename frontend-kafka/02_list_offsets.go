@@ -32,7 +32,7 @@ const (
 func listOffsets(ctx context.Context, c *conn, r *request) (kmsg.Response, error) {
 	req := r.req.(*kmsg.ListOffsetsRequest)
 	resp := refuseListOffsets(r, 0).(*kmsg.ListOffsetsResponse)
-	l := c.lookups(ctx)
+	l := c.lookups()
 	var queries []engine.RecordOffsetQuery
 	var outs []*kmsg.ListOffsetsResponseTopicPartition
 	for i := range req.Topics {

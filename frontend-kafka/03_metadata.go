@@ -31,7 +31,7 @@ const (
 func metadata(ctx context.Context, c *conn, r *request) (kmsg.Response, error) {
 	req := r.req.(*kmsg.MetadataRequest)
 	resp := req.ResponseKind().(*kmsg.MetadataResponse)
-	m := metadataCall{c: c, who: c.caller(), req: req, resp: resp, epoch: c.f.leaderEpoch(ctx), cluster: c.f.cluster(c.l),
+	m := metadataCall{c: c, who: c.caller(), req: req, resp: resp, epoch: c.f.leaderEpoch(), cluster: c.f.cluster(c.l),
 		found: map[int]*topic{}}
 	m.cluster.fill(resp, c.f.opts.ClusterID)
 	if req.Topics == nil || r.version == 0 && len(req.Topics) == 0 {
@@ -73,7 +73,7 @@ func (m *metadataCall) answer(ctx context.Context, err error) (kmsg.Response, er
 		for i := range t.Partitions {
 			p := &t.Partitions[i]
 			p.Default()
-			p.Partition, p.Leader, p.LeaderEpoch, p.Replicas, p.ISR = int32(i), m.cluster.controller, m.epoch, m.cluster.voters, m.cluster.voters
+			p.Partition, p.Leader, p.LeaderEpoch, p.Replicas, p.ISR = int32(i), m.cluster.controller, m.epoch, m.cluster.voters, m.cluster.inSync
 		}
 	}
 	return m.resp, nil

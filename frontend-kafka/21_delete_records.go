@@ -22,7 +22,7 @@ func deleteRecordsAPI() *api {
 func deleteRecords(ctx context.Context, c *conn, r *request) (kmsg.Response, error) {
 	req := r.req.(*kmsg.DeleteRecordsRequest)
 	resp := refuseDeleteRecords(r, 0).(*kmsg.DeleteRecordsResponse)
-	l := c.lookups(ctx)
+	l := c.lookups()
 	var at []engine.FetchAt
 	var outs []*kmsg.DeleteRecordsResponseTopicPartition
 	for i := range req.Topics {

@@ -22,7 +22,7 @@ func offsetForLeaderEpochAPI() *api {
 func offsetForLeaderEpoch(ctx context.Context, c *conn, r *request) (kmsg.Response, error) {
 	req := r.req.(*kmsg.OffsetForLeaderEpochRequest)
 	resp := refuseOffsetForLeaderEpoch(r, 0).(*kmsg.OffsetForLeaderEpochResponse)
-	l := c.lookups(ctx)
+	l := c.lookups()
 	var queries []engine.RecordOffsetQuery
 	var outs []*kmsg.OffsetForLeaderEpochResponseTopicPartition
 	for i := range req.Topics {

@@ -20,7 +20,7 @@ func addPartitionsToTxnAPI() *api {
 func addPartitionsToTxn(ctx context.Context, c *conn, r *request) (kmsg.Response, error) {
 	req := r.req.(*kmsg.AddPartitionsToTxnRequest)
 	resp := refuseAddPartitionsToTxn(r, kerr.OperationNotAttempted.Code).(*kmsg.AddPartitionsToTxnResponse)
-	l := c.lookups(ctx)
+	l := c.lookups()
 	var refs []engine.PartitionRef
 	bad := false
 	for i := range req.Topics {

@@ -40,7 +40,7 @@ func describeQuorum(ctx context.Context, c *conn, r *request) (kmsg.Response, er
 				row.Partitions = append(row.Partitions, p)
 				continue
 			}
-			p.LeaderID, p.LeaderEpoch, p.HighWatermark = cl.controller, c.f.leaderEpoch(ctx), int64(status.Applied)
+			p.LeaderID, p.LeaderEpoch, p.HighWatermark = cl.controller, c.f.leaderEpoch(), int64(status.Applied)
 			for _, id := range cl.voters {
 				v := kmsg.NewDescribeQuorumResponseTopicPartitionReplicaState()
 				v.ReplicaID, v.LogEndOffset, v.LastFetchTimestamp, v.LastCaughtUpTimestamp = id, -1, -1, -1

@@ -19,7 +19,7 @@ func describeProducersAPI() *api {
 func describeProducers(ctx context.Context, c *conn, r *request) (kmsg.Response, error) {
 	req := r.req.(*kmsg.DescribeProducersRequest)
 	resp := refuseDescribeProducers(r, 0).(*kmsg.DescribeProducersResponse)
-	l := c.lookups(ctx)
+	l := c.lookups()
 	for i := range req.Topics {
 		t := &req.Topics[i]
 		for j, n := range t.Partitions {

@@ -44,7 +44,7 @@ func describeTopicPartitions(ctx context.Context, c *conn, r *request) (kmsg.Res
 			from = max(cur.Partition, 0)
 		}
 	}
-	cl, epoch := c.f.cluster(c.l), c.f.leaderEpoch(ctx)
+	cl, epoch := c.f.cluster(c.l), c.f.leaderEpoch()
 	for _, row := range rows {
 		if room == 0 {
 			resp.NextCursor = &kmsg.DescribeTopicPartitionsResponseNextCursor{Topic: row.name, Partition: from}
@@ -62,7 +62,7 @@ func describeTopicPartitions(ctx context.Context, c *conn, r *request) (kmsg.Res
 		end := min(row.topic.width, from+int32(room))
 		for n := from; n < end; n++ {
 			t.Partitions = append(t.Partitions, kmsg.DescribeTopicPartitionsResponseTopicPartition{Partition: n, LeaderID: cl.controller,
-				LeaderEpoch: epoch, Replicas: cl.voters, ISR: cl.voters, EligibleLeaderReplicas: []int32{}, LastKnownELR: []int32{}})
+				LeaderEpoch: epoch, Replicas: cl.voters, ISR: cl.inSync, EligibleLeaderReplicas: []int32{}, LastKnownELR: []int32{}})
 		}
 		room -= len(t.Partitions)
 		resp.Topics = append(resp.Topics, t)

@@ -191,11 +191,14 @@ type ledEngine struct {
 	leader *atomic.Int32
 }
 
-func (e ledEngine) Status(ctx context.Context) (engine.Status, error) {
-	s, err := e.Engine.Status(ctx)
-	s.Leader = format.Replica(e.leader.Load())
-	return s, err
+func (e ledEngine) Records() engine.Records { return ledRecords{e.Engine.Records(), e.leader} }
+
+type ledRecords struct {
+	engine.Records
+	leader *atomic.Int32
 }
+
+func (r ledRecords) Leader() (format.Replica, format.Term) { return format.Replica(r.leader.Load()), 1 }
 
 // Goal: of the nodes of a cluster the one that leads coordinates groups, and the others send clients away, also after
 // another was elected.

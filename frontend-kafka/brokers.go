@@ -22,7 +22,7 @@ const (
 	brokerVersion = 1
 	// brokersMost bounds the nodes that are told.
 	brokersMost = 1000
-	// announceAgain is how long a node that could not say where it is waits before it tries again.
+	// announceAgain is how often a node looks whether its row says where it is.
 	announceAgain = time.Second
 )
 
@@ -41,7 +41,7 @@ func decodeBroker(name string, b []byte) (Broker, error) {
 	return Broker{ID: int32(id), Rack: r.Rack, Addresses: r.Listeners}, nil
 }
 
-// announce writes where this node's listeners are, once they are not what the row says. It tries until it can: a node
+// announce writes where this node's listeners are whenever they are not what the row says. It tries until it can: a node
 // may well start before its cluster has a leader.
 func (f *Frontend) announce() {
 	row := brokerRow{V: brokerVersion, Rack: f.opts.Rack, Listeners: map[string]string{}}
@@ -55,14 +55,10 @@ func (f *Frontend) announce() {
 	}
 	name := strconv.Itoa(int(f.opts.NodeID))
 	for f.stopping.Err() == nil {
-		if now, ok := f.rows.AdminRow(format.SystemTenant, format.AdminKafkaBroker, name); ok && string(now.Value) == string(value) {
-			return
-		}
-		ctx, cancel := within(f.stopping, 0)
-		_, err := f.rows.SetAdmin(ctx, format.SystemTenant, engine.AdminChange{Kind: format.AdminKafkaBroker, Name: name, Value: value})
-		cancel()
-		if err == nil {
-			return
+		if now, ok := f.rows.AdminRow(format.SystemTenant, format.AdminKafkaBroker, name); !ok || string(now.Value) != string(value) {
+			ctx, cancel := within(f.stopping, 0)
+			_, _ = f.rows.SetAdmin(ctx, format.SystemTenant, engine.AdminChange{Kind: format.AdminKafkaBroker, Name: name, Value: value})
+			cancel()
 		}
 		t := f.opts.Clock.NewTimer(announceAgain)
 		select {

@@ -2,12 +2,9 @@ package frontendkafka
 
 import (
 	"cmp"
-	"context"
-	"math"
 	"net"
 	"slices"
 	"strconv"
-	"time"
 )
 
 // Broker is a node of the cluster as clients of it are told.
@@ -30,8 +27,8 @@ type broker struct {
 type cluster struct {
 	brokers    []broker
 	controller int32
-	// voters hold every partition.
-	voters []int32
+	// voters hold every partition; inSync are those of them that are there.
+	voters, inSync []int32
 }
 
 // cluster asks who is there, for clients of a listener.
@@ -48,10 +45,17 @@ func (f *Frontend) cluster(l *Listener) cluster {
 	if !slices.ContainsFunc(all, func(b Broker) bool { return b.ID == me }) {
 		all = append(slices.Clip(all), Broker{ID: me, Rack: f.opts.Rack})
 	}
-	c := cluster{controller: leader}
+	c, seen := cluster{controller: leader}, f.seenNodes.Load()
 	for i := range all {
 		b := broker{id: all[i].ID}
+		if b.id != me && !seen.member(b.id) {
+			continue
+		}
 		c.voters = append(c.voters, b.id)
+		if b.id != me && b.id != leader && !seen.there(b.id) {
+			continue
+		}
+		c.inSync = append(c.inSync, b.id)
 		host, port, err := net.SplitHostPort(all[i].Addresses[l.Name])
 		n, bad := strconv.ParseUint(port, 10, 16)
 		switch {
@@ -69,47 +73,40 @@ func (f *Frontend) cluster(l *Listener) cluster {
 	}
 	slices.SortFunc(c.brokers, func(a, b broker) int { return cmp.Compare(a.id, b.id) })
 	slices.Sort(c.voters)
+	slices.Sort(c.inSync)
 	return c
 }
 
-// followEvery is how often a node of a cluster asks who leads.
-const followEvery = 200 * time.Millisecond
-
-// follow keeps who leads at hand, so that no request waits for the cluster to say so.
-func (f *Frontend) follow() {
-	for f.ended.Err() == nil {
-		f.leads.Store(f.askLeader())
-		t := f.opts.Clock.NewTimer(followEvery)
-		select {
-		case <-t.C():
-		case <-f.ended.Done():
-		}
-		t.Stop()
-	}
-}
-
-// leader is the node that led when it was last asked, at most about followEvery ago; -1 while none does.
+// leader is the node that leads; -1 while none does. It asks no other node.
 func (f *Frontend) leader() int32 {
-	if l := f.leads.Load(); l != 0 {
-		return l
+	if l, _ := f.engine.Records().Leader(); l != 0 {
+		return int32(l)
 	}
-	return f.askLeader()
-}
-
-// askLeader asks which node leads; -1 while none does. It may wait for other nodes.
-func (f *Frontend) askLeader() int32 {
-	s, err := f.engine.Status(context.Background())
-	if err != nil || s.Leader == 0 {
-		return -1
-	}
-	return int32(s.Leader)
+	return -1
 }
 
 // leaderEpoch is the term that clients are told of every partition.
-func (f *Frontend) leaderEpoch(ctx context.Context) int32 {
-	s, err := f.engine.Status(ctx)
-	if err != nil {
-		return -1
+func (f *Frontend) leaderEpoch() int32 {
+	_, term := f.engine.Records().Leader()
+	return epochNumber(term)
+}
+
+// guide is what a client is told that did not meet the leader (KIP-951), so that it need not ask for metadata first.
+type guide struct {
+	leader, epoch int32
+	// at is where the leader is, for clients of the listener; nil while none is known there.
+	at *broker
+}
+
+// guide finds the leader for clients of a connection. While none is known nobody is sent anywhere.
+func (c *conn) guide() guide {
+	cl := c.f.cluster(c.l)
+	if cl.controller < 0 {
+		return guide{leader: -1, epoch: -1}
 	}
-	return int32(min(s.Term, math.MaxInt32))
+	g := guide{leader: cl.controller, epoch: c.f.leaderEpoch()}
+	if i := slices.IndexFunc(cl.brokers, func(b broker) bool { return b.id == cl.controller }); i >= 0 {
+		g.at = &cl.brokers[i]
+	}
+	return g
 }

@@ -61,6 +61,10 @@ type Options struct {
 	// Clustered says that this is a node of a cluster: it tells the others where its listeners are, by replicated rows,
 	// and its clients where those of the others are. Default: it is alone.
 	Clustered bool
+	// Nodes are the members of the cluster, true for those that answered when they were last asked; a nil map says that
+	// they are not known. A member that has not answered for 10 s is no longer told of, and the row of a node that is no
+	// member is removed. It must not wait. Default: every node that has a row is there.
+	Nodes func() map[int32]bool
 	// Rack is where this node stands, for clients that read from near; default nowhere.
 	Rack string
 	// Brokers, for tests, are the nodes of the cluster and the number of the one that leads; nil is this node alone. It is called
@@ -165,9 +169,9 @@ type Frontend struct {
 	conns           connSet
 	accepting       sync.WaitGroup
 	placed          brokersCache
-	// leads is the node that leads as follow saw it last; 0 before, and of a node that is alone.
-	leads  atomic.Int32
-	parked atomic.Int64
+	// seenNodes is who is there as watchNodes saw it last; nil before, and where nobody says so.
+	seenNodes atomic.Pointer[nodes]
+	parked    atomic.Int64
 
 	sessions  fetchSessions
 	answers   answers
@@ -227,7 +231,9 @@ func (f *Frontend) Attach(e engine.Engine, rows engine.AdminStore) {
 		f.startGroups()
 		if f.opts.Clustered {
 			f.timing.Go(f.announce)
-			f.timing.Go(f.follow)
+			if f.opts.Nodes != nil {
+				f.timing.Go(f.watchNodes)
+			}
 		}
 		close(f.attached)
 	})

@@ -17,8 +17,8 @@ type lookups struct {
 	epoch int32
 }
 
-func (c *conn) lookups(ctx context.Context) *lookups {
-	return &lookups{f: c.f, who: c.caller(), known: map[string]found{}, epoch: c.f.leaderEpoch(ctx)}
+func (c *conn) lookups() *lookups {
+	return &lookups{f: c.f, who: c.caller(), known: map[string]found{}, epoch: c.f.leaderEpoch()}
 }
 
 // partition checks that a partition is one of a topic's, and that the leader epoch that the client believes in, -1 for

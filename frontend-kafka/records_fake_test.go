@@ -39,6 +39,8 @@ type fakeRecords struct {
 	produced []int
 	looked   int
 	lastID   int64
+	// leads is the node that leads.
+	leads format.Replica
 }
 
 type fakePart struct {
@@ -152,6 +154,9 @@ func (r *fakeRecords) InitProducer(context.Context, engine.Caller, engine.Produc
 	r.lastID++
 	return engine.ProducerIdentity{ID: r.lastID}, nil
 }
+
+// Leader implements engine.Records.
+func (r *fakeRecords) Leader() (format.Replica, format.Term) { return r.leads, 1 }
 
 func (r *fakeRecords) mark(ref engine.PartitionRef) {
 	for w := range r.watches {

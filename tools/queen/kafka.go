@@ -11,6 +11,7 @@ import (
 	"queen/engine"
 	"queen/engine/auth"
 	"queen/engine/clock"
+	"queen/engine/format"
 	frontendkafka "queen/frontend-kafka"
 	"queen/tools/certs"
 	"queen/tools/config"
@@ -49,7 +50,7 @@ func bindKafka(n *node, ticks clock.Clock) (*frontend, error) {
 		o.Auth = n.auth
 	}
 	if c.Clustered() {
-		o.Clustered, o.NodeID = true, int32(c.Cluster.Node)
+		o.Clustered, o.NodeID, o.Nodes = true, int32(c.Cluster.Node), n.present
 	}
 	unbind := func() {
 		for _, l := range o.Listeners {
@@ -87,6 +88,28 @@ func bindKafka(n *node, ticks clock.Clock) (*frontend, error) {
 			}
 			return nil
 		}}, nil
+}
+
+// present are the members of the node's cluster, true for those that answer; nil while they are not known.
+func (n *node) present() map[int32]bool {
+	seq, ok := n.engine.Cluster()
+	if !ok {
+		return nil
+	}
+	told, ok := seq.(interface {
+		Present() map[format.Replica]bool
+	})
+	if !ok {
+		return nil
+	}
+	all := map[int32]bool{}
+	for node, answered := range told.Present() {
+		all[int32(node)] = answered
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return all
 }
 
 // kafkaCertificate is the certificate of Kafka's listeners.
