@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"strconv"
 	"time"
 
@@ -13,19 +12,24 @@ import (
 // partitions, waiting pops, and the rate of messages. A call over a plan is refused as a whole before anything of it is
 // carried out, and a refused call takes nothing from a rate. A nil q limits nothing.
 //
-// Caps on queues and partitions are looked at before the call: calls that create some at the same moment may pass
-// together, so a cap can be exceeded by as many as there are at once. Only pushes, pops, seeks and configure calls are
-// looked at; the target of a timer or a redrive comes into being whatever the cap.
+// Caps on queues and partitions are looked at before the call, together with what other calls of this node are about to
+// create. Several nodes of a cluster may create at the same moment: a cap can be exceeded by as many as there are nodes.
+// Pushes, pops, seeks, positions, redrives into another queue and configure calls are looked at; the target of a timer
+// comes into being whatever the cap. Jobs that move dead letters wait for the rate of messages.
 func Limit(e Engine, q *auth.Quotas) Engine {
 	if q == nil {
 		return e
+	}
+	if n, ok := e.(*Node); ok {
+		n.redrives.quotas.Store(q)
 	}
 	return &limited{Engine: e, q: q}
 }
 
 type limited struct {
 	Engine
-	q *auth.Quotas
+	q      *auth.Quotas
+	makers makers
 }
 
 // errCap refuses what is over a cap.
@@ -50,20 +54,25 @@ func (l *limited) Do(ctx context.Context, c Caller, b Batch) ([]Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := l.creations(ctx, c, &plan, b); err != nil {
+	made, err := l.hold(ctx, c, &plan, func(n *newcomers) error { return l.ofBatch(ctx, c, n, b) })
+	if err != nil {
 		return nil, err
 	}
+	defer made()
 	if ok, after := l.q.Take(t, auth.Messages, messages); !ok {
 		return nil, errRate(auth.Messages, after)
 	}
 	return l.Engine.Do(ctx, c, b)
 }
 
-// sizes counts the messages of a batch and holds them to the plan.
+// sizes counts the messages of a batch and holds them to the plan. One that is moved counts as one.
 func (l *limited) sizes(plan *auth.Plan, b Batch) (messages int, err error) {
 	for _, op := range b.Ops {
 		a, ok := op.(*Append)
 		if !ok {
+			if _, ok := op.(*Redrive); ok {
+				messages++
+			}
 			continue
 		}
 		messages += len(a.Messages)
@@ -79,118 +88,12 @@ func (l *limited) sizes(plan *auth.Plan, b Batch) (messages int, err error) {
 	return messages, nil
 }
 
-// creations holds new queues and partitions of a batch to the plan.
-func (l *limited) creations(ctx context.Context, c Caller, plan *auth.Plan, b Batch) error {
-	if plan.Queues == 0 && plan.PartitionsPerQueue == 0 {
-		return nil
-	}
-	n := newcomers{queues: map[string]bool{}, lanes: map[PartitionRef]bool{}, lanesOf: map[string]int{}}
-	for _, op := range b.Ops {
-		var err error
-		switch op := op.(type) {
-		case *Append:
-			err = l.add(ctx, c, &n, PartitionRef{op.Queue, op.Partition}, true)
-		case *SetOffset:
-			err = l.add(ctx, c, &n, PartitionRef{Queue: op.Queue}, false)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return l.judge(ctx, c, plan, &n)
-}
-
-// newcomers are the queues and partitions that a call would create.
-type newcomers struct {
-	queues  map[string]bool
-	lanes   map[PartitionRef]bool
-	lanesOf map[string]int // of a queue
-}
-
-// add notes what is not there yet.
-func (l *limited) add(ctx context.Context, c Caller, n *newcomers, at PartitionRef, partition bool) error {
-	if n.lanes[at] || !partition && n.queues[at.Queue] {
-		return nil
-	}
-	_, err := l.Engine.Catalog().Partition(ctx, c, at.Queue, at.Partition)
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, &Error{Code: CodeUnknownQueue}):
-		n.queues[at.Queue] = true
-	case !errors.Is(err, &Error{Code: CodeUnknownPartition}):
-		return err
-	}
-	if partition {
-		n.lanes[at] = true
-		n.lanesOf[at.Queue]++
-	}
-	return nil
-}
-
-func (l *limited) judge(ctx context.Context, c Caller, plan *auth.Plan, n *newcomers) error {
-	if plan.Queues > 0 && len(n.queues) > 0 {
-		have, err := l.countQueues(ctx, c, plan.Queues)
-		if err != nil {
-			return err
-		}
-		if have+len(n.queues) > plan.Queues && l.q.Exceeds(plan, auth.BoundQueues) {
-			return errCap(auth.BoundQueues, int64(plan.Queues))
-		}
-	}
-	if plan.PartitionsPerQueue == 0 {
-		return nil
-	}
-	for queue, more := range n.lanesOf {
-		have := uint64(0)
-		info, err := l.Engine.Catalog().Queue(ctx, c, queue)
-		switch {
-		case err == nil:
-			have = info.Partitions
-		case !errors.Is(err, &Error{Code: CodeUnknownQueue}):
-			return err
-		}
-		if have+uint64(more) > uint64(plan.PartitionsPerQueue) && l.q.Exceeds(plan, auth.BoundPartitions) {
-			return errCap(auth.BoundPartitions, int64(plan.PartitionsPerQueue))
-		}
-	}
-	return nil
-}
-
-// countQueues counts the queues of a tenant, up to most.
-func (l *limited) countQueues(ctx context.Context, c Caller, most int) (n int, err error) {
-	page := Page{Limit: min(most, 1000)}
-	for n < most {
-		rows, next, err := l.Engine.Catalog().Queues(ctx, c, page)
-		if n += len(rows); err != nil || next == "" {
-			return n, err
-		}
-		page.After = next
-	}
-	return n, nil
-}
-
-// queue holds the creation of one queue to the plan.
-func (l *limited) queue(ctx context.Context, c Caller, queue string) error {
-	plan := l.q.Plan(auth.Tenant(c.Tenant))
-	if plan.Queues == 0 {
-		return nil
-	}
-	n := newcomers{queues: map[string]bool{}}
-	if err := l.add(ctx, c, &n, PartitionRef{Queue: queue}, false); err != nil {
-		return err
-	}
-	return l.judge(ctx, c, &plan, &n)
-}
-
 // Pop implements Engine. A pop that is ready to wait counts as waiting until it returns. One of a queue that is not
 // there creates it.
 func (l *limited) Pop(ctx context.Context, c Caller, r PopRequest) (*Delivery, error) {
 	t := auth.Tenant(c.Tenant)
-	if !r.Scope.Discovery {
-		if err := l.queue(ctx, c, r.Scope.Queue); err != nil {
-			return nil, err
-		}
+	if d, done, err := l.firstPop(ctx, c, r); done || err != nil {
+		return d, err
 	}
 	if r.Wait <= 0 || r.Scope.Discovery {
 		return l.Engine.Pop(ctx, c, r)
@@ -212,8 +115,13 @@ type limitedCatalog struct {
 
 // Configure implements Catalog.
 func (c limitedCatalog) Configure(ctx context.Context, who Caller, r ConfigureRequest) (QueueInfo, error) {
-	if err := c.l.queue(ctx, who, r.Queue); err != nil {
+	plan := c.l.q.Plan(auth.Tenant(who.Tenant))
+	made, err := c.l.hold(ctx, who, &plan, func(n *newcomers) error {
+		return c.l.add(ctx, who, n, PartitionRef{Queue: r.Queue}, false)
+	})
+	if err != nil {
 		return QueueInfo{}, err
 	}
+	defer made()
 	return c.Catalog.Configure(ctx, who, r)
 }

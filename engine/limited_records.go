@@ -31,9 +31,11 @@ func (r limitedRecords) Produce(ctx context.Context, c Caller, batches []RecordB
 	for i := range batches {
 		refs[i] = PartitionRef{batches[i].Queue, batches[i].Partition}
 	}
-	if err := r.creations(ctx, c, &plan, refs); err != nil {
+	made, err := r.hold(ctx, c, &plan, refs)
+	if err != nil {
 		return nil, err
 	}
+	defer made()
 	if ok, after := r.l.q.Take(t, auth.Messages, messages); !ok {
 		return nil, errRate(auth.Messages, after)
 	}
@@ -60,30 +62,32 @@ func (r limitedRecords) sizes(plan *auth.Plan, batches []RecordBatch) (messages 
 	return messages, nil
 }
 
-// creations holds new partitions to the plan; queues do not come into being here.
-func (r limitedRecords) creations(ctx context.Context, c Caller, plan *auth.Plan, refs []PartitionRef) error {
+// hold holds new partitions to the plan; queues do not come into being here.
+func (r limitedRecords) hold(ctx context.Context, c Caller, plan *auth.Plan, refs []PartitionRef) (made func(), err error) {
 	if plan.PartitionsPerQueue == 0 {
-		return nil
+		return func() {}, nil
 	}
-	n := newcomers{queues: map[string]bool{}, lanes: map[PartitionRef]bool{}, lanesOf: map[string]int{}}
-	for _, ref := range refs {
-		if err := r.l.add(ctx, c, &n, ref, true); err != nil {
-			return err
+	return r.l.hold(ctx, c, plan, func(n *newcomers) error {
+		for _, ref := range refs {
+			if err := r.l.add(ctx, c, n, ref, true); err != nil {
+				return err
+			}
 		}
-	}
-	for queue := range n.queues {
-		delete(n.lanesOf, queue)
-	}
-	clear(n.queues)
-	return r.l.judge(ctx, c, plan, &n)
+		for queue := range n.queues {
+			n.forget(queue)
+		}
+		return nil
+	})
 }
 
 // AddToTxn implements Records.
 func (r limitedRecords) AddToTxn(ctx context.Context, c Caller, p ProducerRef, parts []PartitionRef) error {
 	plan := r.l.q.Plan(auth.Tenant(c.Tenant))
-	if err := r.creations(ctx, c, &plan, parts); err != nil {
+	made, err := r.hold(ctx, c, &plan, parts)
+	if err != nil {
 		return err
 	}
+	defer made()
 	return r.Records.AddToTxn(ctx, c, p, parts)
 }
 
@@ -94,8 +98,10 @@ func (r limitedRecords) CommitOffsets(ctx context.Context, c Caller, g GroupComm
 	for i := range refs {
 		refs[i] = PartitionRef{g.Positions[i].Queue, g.Positions[i].Partition}
 	}
-	if err := r.creations(ctx, c, &plan, refs); err != nil {
+	made, err := r.hold(ctx, c, &plan, refs)
+	if err != nil {
 		return nil, err
 	}
+	defer made()
 	return r.Records.CommitOffsets(ctx, c, g)
 }

@@ -5,9 +5,11 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	"github.com/zeebo/xxh3"
 
+	"queen/engine/auth"
 	"queen/engine/format"
 )
 
@@ -23,6 +25,8 @@ type redrives struct {
 	n      *Node
 	done   sync.WaitGroup
 	making sync.Mutex // held while a job is made
+	// quotas hold the jobs to the rates of their tenants' plans; none while there are no plans.
+	quotas atomic.Pointer[auth.Quotas]
 
 	mu      sync.Mutex
 	stopped bool

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"queen/engine/auth"
 	"queen/engine/machine"
 )
 
@@ -121,7 +122,24 @@ func (n *Node) deadByID(j *RedriveJob, d *machine.DeadLetter) (machine.DeadLette
 // move carries out one call; what the moment refuses is tried again, so that nothing is overtaken in its partition by
 // what failed after it, unless a refusal is about that message alone. false: the node stops.
 func (u *redriveRun) move(dead []machine.DeadLetter) bool {
-	unknown := false // an earlier try may have moved some
+	return u.admit(len(dead)) && u.moveAdmitted(dead, false)
+}
+
+// admit waits until the tenant's plan lets so many messages pass. false: the node stops.
+func (u *redriveRun) admit(messages int) bool {
+	for {
+		ok, after := u.r.quotas.Load().Take(auth.Tenant(u.job.Tenant), auth.Messages, messages)
+		if ok {
+			return true
+		}
+		if !u.sleep(min(after, redriveAgain)) {
+			return false
+		}
+	}
+}
+
+// moveAdmitted is move of what the plan lets pass; unknown says that an earlier try may have moved some.
+func (u *redriveRun) moveAdmitted(dead []machine.DeadLetter, unknown bool) bool {
 	for len(dead) > 0 {
 		ops := make([]Op, len(dead))
 		for i := range dead {
@@ -140,7 +158,7 @@ func (u *redriveRun) move(dead []machine.DeadLetter) bool {
 		case passing(e.Code):
 			unknown = unknown || e.Outcome == OutcomeUnknown
 		case len(dead) > 1: // one by one
-			return u.move(dead[:1]) && u.move(dead[1:])
+			return u.moveAdmitted(dead[:1], unknown) && u.moveAdmitted(dead[1:], unknown)
 		default:
 			u.job.fail(e)
 			u.tried++

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -10,7 +11,9 @@ import (
 
 // Switches say what is on. They are the whole node's, of every tenant; all are on until an operator throws one (S-mnt-5).
 type Switches struct {
-	// KV is puts and increments; reads, checks and deletes go on without it.
+	// KV is puts and increments, and locks, whose permits are keys: acquires and renewals (S-lock-10). Reads, checks,
+	// deletes and releases go on without it, and so do the rows of namespaces that no caller can name: streams and traces
+	// are no part of the key-value store to whoever switches it.
 	KV bool
 	// TimerSchedule is new and changed timers; existing ones fire and cancels go on without it (S-tmr-19).
 	TimerSchedule bool
@@ -24,6 +27,10 @@ const (
 	scheduleSwitch = "timers-schedule"
 	fireSwitch     = "timers-fire"
 )
+
+// ownNamespaces begins the names of namespaces that frontends keep rows of their own in; names of callers begin with a
+// letter or a digit.
+const ownNamespaces = "~"
 
 // pausedFor is after how long a refused caller should look again.
 const pausedFor = 5 * time.Second
@@ -90,8 +97,12 @@ func (n *Node) switchedOn(ops []Op) *Error {
 	for _, op := range ops {
 		switch op := op.(type) {
 		case *KV:
-			if off&kvOff != 0 && (op.Kind == KVPut || op.Kind == KVIncr) {
+			if off&kvOff != 0 && (op.Kind == KVPut || op.Kind == KVIncr) && !strings.HasPrefix(op.Namespace, ownNamespaces) {
 				return errPaused("the key-value store is switched off for writes; reads and deletes still work")
+			}
+		case *Lock:
+			if off&kvOff != 0 && op.Op != format.LockRelease {
+				return errPaused("locks are switched off with the key-value store; releases still work")
 			}
 		case *Timer:
 			if off&scheduleOff != 0 && op.Op == format.TimerSchedule {

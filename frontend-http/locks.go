@@ -3,10 +3,12 @@ package frontendhttp
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
 	"queen/engine"
+	"queen/engine/auth"
 	"queen/engine/format"
 )
 
@@ -85,6 +87,9 @@ func (c *call) commitLocks(ctx context.Context, b *lockBatch) ([]engine.LockItem
 		}
 		at, ops = append(at, i), append(ops, &b.ops[i])
 	}
+	if err := c.chargeLocks(b); err != nil {
+		return nil, nil, err
+	}
 	if len(ops) > 0 {
 		results, err := c.engine.Do(ctx, c.caller, engine.Batch{Ops: ops})
 		if err != nil {
@@ -107,6 +112,18 @@ func (c *call) commitLocks(ctx context.Context, b *lockBatch) ([]engine.LockItem
 		}
 	}
 	return items, holders, nil
+}
+
+// chargeLocks takes what a call costs from the rates of the key-value store. A release, like every delete, is never refused
+// for a quota (S-kv-21).
+func (c *call) chargeLocks(b *lockBatch) error {
+	switch {
+	case slices.Contains(b.names, "acquire") || slices.Contains(b.names, "renew"):
+		return c.charge(auth.KVWrites, 1)
+	case slices.Contains(b.names, "get"):
+		return c.charge(auth.KVReads, 1)
+	}
+	return nil
 }
 
 func (o *out) holders(hs []engine.LockHolder, whole bool) {
