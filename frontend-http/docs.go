@@ -8,10 +8,10 @@ type Docs func(path string) (contentType, etag string, body []byte, found bool)
 func docsRoutes() []*route {
 	return []*route{
 		{Method: "GET", Path: "/docs", Access: public, Mark: additional, Summary: "The documentation of this version.",
-			Response: "Text", Status: 200, Alone: true, Handle: docs},
+			Response: "Text", Status: 200, Also: map[int]string{304: ""}, Alone: true, Handle: docs},
 		{Method: "GET", Path: "/docs/*page", Access: public, Mark: additional,
 			Summary:  "A page of it: as HTML, as markdown with .md behind its name, and llms.txt.",
-			Response: "Text", Status: 200, Alone: true, Handle: docs, split: wholeRest},
+			Response: "Text", Status: 200, Also: map[int]string{304: ""}, Alone: true, Handle: docs, split: wholeRest},
 	}
 }
 

@@ -19,7 +19,7 @@ const (
 func groupRoutes() []*route {
 	seek := func(path, summary, response string, h handler) *route {
 		return &route{Method: "POST", Path: path, Access: readWrite, Mark: common, Summary: summary, Request: "Seek",
-			Response: response, Status: 200, Op: "seek", Handle: h}
+			Response: response, Status: 200, Also: map[int]string{404: response + "|Error"}, Op: "seek", Handle: h}
 	}
 	forget := []param{{Name: "deleteMetadata", Type: "boolean",
 		About: "Forget where the group starts, too; default true."}}

@@ -52,6 +52,8 @@ func startWith(t testing.TB, o Options) *node {
 	if err != nil {
 		t.Fatal(err)
 	}
+	server := f.server.App.Server()
+	server.Handler = documented(t, server.Handler)
 	n := &node{t: t, f: f, addr: ln.Addr().String(), served: make(chan error, 1)}
 	go func() { n.served <- f.Serve() }()
 	t.Cleanup(n.stop)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/valyala/fasthttp"
 )
 
 // openAPI renders the table of routes (TestOpenAPIIsValid). What is not built is in it too, marked, with nothing but
@@ -71,6 +72,10 @@ func operation(r *route) *openapi3.Operation {
 	if r.Response != "" {
 		answer = answer.WithContent(content(r.Response))
 	}
+	if r.Text {
+		text := openapi3.NewMediaType().WithSchemaRef(openapi3.NewSchemaRef("#/components/schemas/Text", nil))
+		answer.Content["text/plain"], answer.Content["application/openmetrics-text"] = text, text
+	}
 	if r.Handle == nil {
 		answer = openapi3.NewResponse().WithDescription("Not built yet.").WithContent(content("Error"))
 	}
@@ -83,9 +88,34 @@ func operation(r *route) *openapi3.Operation {
 			"ConsumeOpen first, then ConsumeAck, ConsumeCredit, ConsumeExtend and ConsumeClose; the broker sends "+
 			"ConsumeOpened, ConsumeMessage, ConsumeAcked, ConsumeExtended and ConsumeError."))
 	}
-	op.Responses.Set("default", &openapi3.ResponseRef{Value: openapi3.NewResponse().
-		WithDescription("An error.").WithContent(content(errorSchemas[r.Errors]))})
+	failures(op, r)
 	return op
+}
+
+// failures documents what is told when the call is not carried out. What is refused before it reaches its route, for its
+// credentials or its tenant, has the same plain body everywhere.
+func failures(op *openapi3.Operation, r *route) {
+	own := errorSchemas[r.Errors]
+	either := own
+	if own != "Error" {
+		either += "|Error"
+	}
+	also := map[int]string{400: either, 403: either}
+	if r.Access != public || r.Closable {
+		also[401] = "Error"
+	}
+	for status, schema := range r.Also {
+		also[status] = schema
+	}
+	for status, schema := range also {
+		answer := openapi3.NewResponse().WithDescription(fasthttp.StatusMessage(status))
+		if schema != "" {
+			answer = answer.WithContent(content(schema))
+		}
+		op.AddResponse(status, answer)
+	}
+	op.Responses.Set("default", &openapi3.ResponseRef{Value: openapi3.NewResponse().
+		WithDescription("An error.").WithContent(content(own))})
 }
 
 // errorSchemas are the error bodies of the families.
@@ -102,8 +132,15 @@ func operationID(r *route) string {
 	return b.String()
 }
 
-// content is the media type of a schema.
+// content is the media type of a schema, or of any of those between bars.
 func content(schema string) openapi3.Content {
+	if strings.Contains(schema, "|") {
+		any := openapi3.NewSchema()
+		for _, s := range strings.Split(schema, "|") {
+			any.AnyOf = append(any.AnyOf, openapi3.NewSchemaRef("#/components/schemas/"+s, nil))
+		}
+		return openapi3.NewContentWithJSONSchema(any)
+	}
 	ref := openapi3.NewSchemaRef("#/components/schemas/"+schema, nil)
 	switch schema {
 	case "Bytes":

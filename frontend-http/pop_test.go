@@ -169,7 +169,7 @@ func TestHangUpInALongPoll(t *testing.T) {
 // deliveryOf is a delivery of one message whose end is told to a channel.
 func deliveryOf(payload string, end chan<- bool) *engine.Delivery {
 	messages := func(yield func(engine.Delivered, error) bool) {
-		yield(engine.Delivered{Record: engine.Record{Payload: []byte(payload), TransactionID: "t"}}, nil)
+		yield(engine.Delivered{Record: engine.Record{Payload: []byte(payload), ID: format.UUID{1}, TransactionID: "t", CreatedAt: 1}}, nil)
 	}
 	return engine.NewDelivery(engine.Delivery{Lease: "l", Claims: []engine.Claimed{{PartitionID: 1, Attempt: 1}}},
 		iter.Seq2[engine.Delivered, error](messages), func(ok bool) { end <- ok })
@@ -232,7 +232,7 @@ func TestBrokenDelivery(t *testing.T) {
 	e.pop = func(context.Context, engine.PopRequest) (*engine.Delivery, error) {
 		return engine.NewDelivery(engine.Delivery{Claims: make([]engine.Claimed, 1)},
 			func(yield func(engine.Delivered, error) bool) {
-				if yield(engine.Delivered{}, nil) {
+				if yield(engine.Delivered{Record: engine.Record{ID: format.UUID{1}, CreatedAt: 1}}, nil) {
 					yield(engine.Delivered{}, &engine.Error{Code: engine.CodeCorrupt, Message: "torn"})
 				}
 			}, func(ok bool) { end <- ok }), nil

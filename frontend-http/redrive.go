@@ -10,7 +10,7 @@ func redriveRoutes() []*route {
 		{Method: "POST", Path: "/api/v1/dlq/redrive", Access: readWrite, Mark: additional,
 			Summary: "Start a job that moves dead letters of a queue back to their partitions, oldest failure first; " +
 				"with dryRun tell at once, with status 200, what it would move.",
-			Request: "Redrive", Response: "RedriveJob", Status: 202, Keyed: true, Handle: startRedrive},
+			Request: "Redrive", Response: "RedriveJob", Status: 202, Also: map[int]string{200: "RedriveJob"}, Keyed: true, Handle: startRedrive},
 		{Method: "GET", Path: "/api/v1/dlq/redrive/:id", Access: readOnly, Mark: additional,
 			Summary: "Tell how far a job is that moves dead letters.", Response: "RedriveJob", Status: 200, Handle: redriveJob},
 	}

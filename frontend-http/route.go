@@ -62,6 +62,11 @@ type route struct {
 	Request, Response string
 	Status            int
 	Errors            family
+	// Text says that success is also told as text, to whoever asks for it.
+	Text bool
+	// Also are further statuses with bodies of their own, for the document; several schemas stand between bars, and none is
+	// no body.
+	Also map[int]string
 	// Op is the operation counted in queen_operation_duration_seconds; empty means none.
 	Op string
 	// Keyed routes read the Idempotency-Key header.

@@ -7,7 +7,7 @@ import (
 )
 
 // shapes are the bodies of requests and answers, one line of members each: "name:type", with "?" after a name that may
-// be absent and "|null" after a type that may be null. Types are int, num, string, bool, object, any, another shape,
+// be absent and "|null" after a type that may be null. Types are int, uint, num, string, bool, object, any, another shape,
 // or any of these in brackets for an array. A shape that begins with "=" is another type under its name.
 var shapes = map[string]string{
 	"Any":    "=any",
@@ -35,7 +35,7 @@ var shapes = map[string]string{
 		"consumerGroup?:string|null offset?:int|null",
 	"AckBatch": "acknowledgments:[Ack] consumerGroup?:string|null",
 	"Acked":    "=[AckedItem]",
-	"AckedItem": "index:int transactionId:string offset?:int success:bool error:string|null leaseReleased:bool " +
+	"AckedItem": "index:int transactionId:string offset?:uint success:bool error:string|null leaseReleased:bool " +
 		"dlq:bool noop:bool conflated?:int",
 	"Extend": "seconds?:int",
 	"Extended": "leaseId:string success:bool renewed:int newExpiresAt:string|null expiresAt:string|null " +
@@ -122,6 +122,7 @@ var shapes = map[string]string{
 	"Replay":     "queue?:string partition?:string",
 	"Replayed": "success:bool result:string queue:string partition:string consumerGroup:string dlqId:string " +
 		"originalTransactionId:string replayedAs:PushedItem dlqRowRemoved:bool",
+	"Gone":           "success:bool result:string dlqId:string|null error:string",
 	"MessageDeleted": "success:bool partitionId:string transactionId:string error?:string message:string",
 	"Messages":       "messages:[BrowsedMessage] mode:Mode total:int",
 	"Mode":           "hasQueueMode:bool busGroupsCount:int type:string",
@@ -188,6 +189,8 @@ func schemaOf(kind string) *openapi3.SchemaRef {
 	case strings.HasPrefix(kind, "["):
 		s = openapi3.NewArraySchema()
 		s.Items = schemaOf(strings.Trim(kind, "[]"))
+	case kind == "uint": // up to 2^64-1
+		s = openapi3.NewIntegerSchema().WithMin(0)
 	case kind == "int":
 		s = openapi3.NewInt64Schema()
 	case kind == "num":
