@@ -107,16 +107,18 @@ func ephemeralPop(s cli.Streams) *cobra.Command {
 		if group != "" {
 			q.Set("group", group)
 		}
-		var answer struct{ Messages []ephemeralMessage }
+		var answer struct{ Messages *[]ephemeralMessage }
 		r := get(ephemeralPath + "pop?" + q.Encode())
 		r.Write = autoAck
-		if _, err := s.call(r, &answer); err != nil {
+		switch found, err := s.call(r, &answer); {
+		case err != nil:
 			return err
+		case found && answer.Messages == nil:
+			return s.Stranger("there are no messages")
+		case !found || len(*answer.Messages) == 0:
+			return cli.Exit(cli.Nothing)
 		}
-		if err := out.AddAll(answer.Messages); err != nil || len(answer.Messages) > 0 {
-			return err
-		}
-		return cli.Exit(cli.Nothing)
+		return out.AddAll(*answer.Messages)
 	})
 }
 

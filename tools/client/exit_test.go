@@ -1,81 +1,138 @@
 package client
 
 import (
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
-
-	"github.com/spf13/cobra"
 
 	"queen/tools/cli"
 )
-
-// calls are the commands, one of each, with what an exit code may depend on: does it write, and what is its input.
-var calls = []struct {
-	args  []string
-	in    string
-	write bool
-}{
-	{args: []string{"push", "q", "x"}, write: true},
-	{args: []string{"push", "q", "--payload", "hex", "ff"}, write: true},
-	{args: []string{"pop", "q", "--group", "g"}},
-	{args: []string{"pop", "q", "--group", "g", "--auto-ack"}, write: true},
-	{args: []string{"ack"}, in: `{"partitionId":"1","transactionId":"t"}` + "\n", write: true},
-	{args: []string{"fetch", "q"}},
-	{args: []string{"tail", "q", "-p", "p", "-n", "1"}},
-	{args: []string{"tail", "q", "-n", "1"}},
-	{args: []string{"tail", "q", "-n", "1", "--group", "g"}, write: true},
-	{args: []string{"queue", "list"}},
-	{args: []string{"queue", "describe", "q"}},
-	{args: []string{"queue", "delete", "q", "--yes"}},
-	{args: []string{"tx"}, in: `{"kv":[]}`, write: true},
-	{args: []string{"kv", "get", "k", "--ns", "n"}},
-	{args: []string{"kv", "put", "k", "v", "--ns", "n", "--forever"}, write: true},
-	{args: []string{"kv", "delete", "k", "--ns", "n"}, write: true},
-	{args: []string{"kv", "incr", "k", "--ns", "n", "--ttl", "60s"}, write: true},
-	{args: []string{"kv", "list", "--ns", "n"}},
-	{args: []string{"kv", "namespaces"}},
-	{args: []string{"kv", "watch", "--ns", "n"}},
-	{args: []string{"timer", "schedule", "q", "k", "v", "--delay", "1s"}, write: true},
-	{args: []string{"timer", "get", "q", "k"}},
-	{args: []string{"timer", "list", "q"}},
-	{args: []string{"timer", "count", "q", "k"}},
-	{args: []string{"timer", "cancel", "q", "k"}, write: true},
-	{args: []string{"lock", "acquire", "l"}, write: true},
-	{args: []string{"lock", "renew", "l", "--token", "1"}, write: true},
-	{args: []string{"lock", "release", "l", "--token", "1"}, write: true},
-	{args: []string{"lock", "get", "l"}},
-	{args: []string{"dlq", "list", "q"}},
-	{args: []string{"dlq", "retry", "id"}, write: true},
-	{args: []string{"dlq", "purge", "q", "--yes"}, write: true},
-	{args: []string{"dlq", "redrive", "q", "--yes"}},
-	{args: []string{"group", "list"}},
-	{args: []string{"group", "describe", "g"}},
-	{args: []string{"group", "seek", "g", "q", "--to", "end", "--yes"}, write: true},
-	{args: []string{"group", "subscribe", "g", "--from", "now"}, write: true},
-	{args: []string{"group", "delete", "g", "--yes"}},
-	{args: []string{"trace", "add", "d", "--partition-id", "1", "--transaction-id", "t"}, write: true},
-	{args: []string{"trace", "get", "--name", "n"}},
-	{args: []string{"trace", "names"}},
-}
 
 // execute runs a client command against a server and returns exit code and output.
 func execute(t *testing.T, h http.HandlerFunc, in string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	server := httptest.NewServer(h)
 	defer server.Close()
+	return executeAt(t, server.URL, in, args...)
+}
+
+// executeAt runs a client command against an address, which NODE in args stands for.
+func executeAt(t *testing.T, node, in string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	args = slices.Clone(args)
+	for i := range args {
+		args[i] = strings.ReplaceAll(args[i], "NODE", node)
+	}
 	var out, errs strings.Builder
-	s := cli.Streams{In: strings.NewReader(in), Out: &out, Err: &errs, Env: []string{"QUEEN_URL=" + server.URL}}
-	root := &cobra.Command{Use: "queen", SilenceErrors: true, SilenceUsage: true}
-	root.SetOut(&out)
-	root.SetErr(&errs)
-	root.AddCommand(Commands(s)...)
+	s := cli.Streams{In: strings.NewReader(in), Out: &out, Err: &errs, Env: []string{"QUEEN_URL=" + node, "HOME=" + t.TempDir()}}
+	root := tree(s)
 	root.SetArgs(args)
 	err := root.Execute()
 	s.Complain(err, false)
 	return cli.Code(err), out.String(), errs.String()
+}
+
+// after answers the reads that a call makes first, and leaves the rest to h.
+func (c *call) after(h http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		for end, body := range c.reads {
+			if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, end) {
+				_, _ = w.Write([]byte(body))
+				return
+			}
+		}
+		if c.args[0] == "queue" && c.args[1] == "create" && r.Method == http.MethodGet && len(c.reads) == 0 {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		h(w, r)
+	}
+}
+
+// TestUsage: a line that is wrong is never anything else, and reaches no node.
+func TestUsage(t *testing.T) {
+	for _, call := range append(slices.Clone(calls), offline...) {
+		for _, wrong := range [][]string{{"--no-such-flag"}, {"-o", "xml"}, {"--color", "blue"}, {"--url", "nowhere"}} {
+			if call.args[0] == "auth" && call.args[1] == "logout" && wrong[0] == "--url" {
+				wrong = []string{"one", "too", "many"}
+			}
+			code, stdout, stderr := execute(t, func(_ http.ResponseWriter, r *http.Request) {
+				t.Errorf("%v %v called %s", call.args, wrong, r.URL)
+			}, call.in, append(slices.Clone(call.args), wrong...)...)
+			if code != cli.Usage || stdout != "" || stderr == "" {
+				t.Errorf("%v %v: exit %d, %q, said %q", call.args, wrong, code, stdout, stderr)
+			}
+		}
+	}
+}
+
+// TestFieldsOfRows: every command tells its fields without arguments and without a node.
+func TestFieldsOfRows(t *testing.T) {
+	for _, call := range append(slices.Clone(calls), offline...) {
+		root := tree(cli.Streams{})
+		cmd, _, err := root.Find(call.args)
+		if err != nil {
+			t.Fatal(err)
+		}
+		line := append(strings.Fields(cmd.CommandPath())[1:], "-o", "help")
+		code, stdout, stderr := executeAt(t, "http://127.0.0.1:1", "", line...)
+		if code != cli.Done || !strings.HasPrefix(stdout, "FIELD") || strings.Count(stdout, "\n") < 2 || stderr != "" {
+			t.Errorf("%v: exit %d, %q, said %q", line, code, stdout, stderr)
+		}
+	}
+}
+
+// TestUnreachable: nobody listens, so nothing was done.
+func TestUnreachable(t *testing.T) {
+	for _, call := range calls {
+		code, stdout, stderr := executeAt(t, "http://127.0.0.1:1", call.in, call.args...)
+		if code != cli.Server || strings.Contains(stdout, "unknown") || !strings.Contains(stderr, "no node answers") {
+			t.Errorf("%v: exit %d, %q, said %q", call.args, code, stdout, stderr)
+		}
+	}
+}
+
+// TestInterrupted: a signal while the node is silent ends every command; a write may have been carried out.
+func TestInterrupted(t *testing.T) {
+	for _, call := range calls {
+		want := cli.Interrupted
+		if call.write {
+			want = cli.OutcomeUnknown
+		}
+		if slices.Contains(call.args, "tail") {
+			want = cli.Interrupted // which is how it ends
+		}
+		code, _, stderr := execute(t, call.after(func(_ http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body) // else the server does not see the connection end
+			if err := syscall.Kill(os.Getpid(), syscall.SIGINT); err != nil {
+				t.Error(err)
+			}
+			<-r.Context().Done()
+		}), call.in, call.args...)
+		if code != want {
+			t.Errorf("%v: exit %d, want %d; said %q", call.args, code, want, stderr)
+		}
+	}
+}
+
+// TestAnswers: what a node may answer to each.
+func TestAnswers(t *testing.T) {
+	for _, call := range append(slices.Clone(calls), offline...) {
+		for _, a := range call.answers {
+			h := func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(a.body)) }
+			if call.args[0] != "queue" || call.args[1] != "create" {
+				h = call.after(h)
+			}
+			if code, stdout, stderr := execute(t, h, call.in, call.args...); code != a.code {
+				t.Errorf("%v, answered %s: exit %d, want %d; %q, said %q", call.args, a.body, code, a.code, stdout, stderr)
+			}
+		}
+	}
 }
 
 // TestRefusals: every command times every class of refusal.
@@ -114,11 +171,14 @@ func TestRefusals(t *testing.T) {
 			if call.write {
 				want = c.write
 			}
-			code, _, stderr := execute(t, func(w http.ResponseWriter, _ *http.Request) {
+			code, _, stderr := execute(t, call.after(func(w http.ResponseWriter, _ *http.Request) {
 				w.WriteHeader(c.status)
 				_, _ = w.Write([]byte(c.body))
-			}, call.in, call.args...)
-			if code != want || !strings.Contains(stderr, c.says) {
+			}), call.in, call.args...)
+			if call.args[0] == "auth" && c.status == http.StatusForbidden {
+				want = cli.Done // who may not read is known all the same
+			}
+			if want != cli.Done && !strings.Contains(stderr, c.says) || code != want {
 				t.Errorf("%v, answered %d %s: exit %d, want %d; said %q", call.args, c.status, c.body, code, want, stderr)
 			}
 		}
@@ -132,7 +192,7 @@ func TestLostAnswers(t *testing.T) {
 		if call.write {
 			want = cli.OutcomeUnknown
 		}
-		code, _, stderr := execute(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+		code, _, stderr := execute(t, call.after(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }),
 			call.in, call.args...)
 		if code != want || stderr == "" {
 			t.Errorf("%v: exit %d, want %d; said %q", call.args, code, want, stderr)
@@ -153,13 +213,10 @@ func TestLostPush(t *testing.T) {
 func TestStrangeAnswers(t *testing.T) {
 	for _, body := range []string{`<html>hello</html>`, `{"entries":[]}`, `{`, `[]`} {
 		for _, call := range calls {
-			if call.args[0] == "pop" || call.args[0] == "queue" || slices.Contains(call.args, "--group") {
-				continue // an object without messages is an empty answer there
+			if body == "[]" && call.list {
+				continue
 			}
-			if body == "[]" && strings.Join(call.args, " ") == "group list" {
-				continue // no groups
-			}
-			code, _, _ := execute(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(body)) },
+			code, _, _ := execute(t, call.after(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(body)) }),
 				call.in, call.args...)
 			if code != cli.Server {
 				t.Errorf("%v, answered %s: exit %d, want %d", call.args, body, code, cli.Server)

@@ -132,10 +132,13 @@ func (s *session) objects(each func(value json.RawMessage, waits bool) error) er
 
 // alsoSend sends what came before the end of the input, or before what is wrong with it; an interrupt leaves it.
 func (s *session) alsoSend(err error, send func() error) error {
-	if s.Ctx.Err() != nil {
-		return cli.Exit(cli.Interrupted)
+	switch {
+	case s.Ctx.Err() == nil:
+		return errors.Join(err, send())
+	case err != nil: // perhaps of a call that was interrupted
+		return err
 	}
-	return errors.Join(err, send())
+	return cli.Exit(cli.Interrupted)
 }
 
 // limitedReader keeps a value that never ends from filling the memory.

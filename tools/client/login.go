@@ -156,8 +156,8 @@ func (l *login) check(inv *cli.Invocation, token string) error {
 	if err != nil {
 		return err
 	}
-	var answer row
-	_, err = api.Call(inv.Ctx, get("/api/v1/resources/overview"), &answer)
+	c := remote.Conn{Invocation: inv, API: api}
+	_, err = c.Ask(get("/api/v1/resources/overview"), "queues")
 	if remote.Status(err) == http.StatusForbidden {
 		return nil
 	}

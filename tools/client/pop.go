@@ -115,18 +115,24 @@ func (p *popper) pop() ([]Message, error) {
 	if p.partition != "" {
 		path += "/partition/" + url.PathEscape(p.partition)
 	}
-	var answer struct{ Messages []Message }
+	var answer struct{ Messages *[]Message }
 	// A claim whose answer was lost is handed back by the node, or at the latest when its lease ends; but what is
 	// settled at delivery is gone with the answer.
 	r := get(path + "?" + q.Encode())
 	r.Write = p.autoAck
-	_, err := p.call(r, &answer)
-	for i := range answer.Messages {
-		m := &answer.Messages[i]
+	switch found, err := p.call(r, &answer); {
+	case err != nil || !found:
+		return nil, err
+	case answer.Messages == nil:
+		return nil, p.Stranger("there are no messages")
+	}
+	messages := *answer.Messages
+	for i := range messages {
+		m := &messages[i]
 		m.Queue = p.queue
 		if m.ConsumerGroup == queueMode {
 			m.ConsumerGroup = ""
 		}
 	}
-	return answer.Messages, err
+	return messages, nil
 }

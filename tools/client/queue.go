@@ -233,26 +233,25 @@ func queueDeleteCommand(s cli.Streams) *cobra.Command {
 }
 
 func (s *session) deleteQueue(name string, w cli.Write, out *cli.Printer[deletedQueue]) error {
-	var depth struct{ Pending uint64 }
-	_, err := s.call(get(depthPath(name, "")), &depth)
+	depth, err := s.Ask(get(depthPath(name, "")), "pending")
 	exists := remote.Status(err) != http.StatusNotFound
 	if err != nil && exists {
 		return err
 	}
-	row := deletedQueue{Queue: name, Pending: depth.Pending, DryRun: w.DryRun}
+	row := deletedQueue{Queue: name, Pending: number(depth["pending"]), DryRun: w.DryRun}
 	if exists && !w.DryRun {
-		plan := fmt.Sprintf("This deletes queue %s with its messages (%d pending), cursors and dead letters.", name, depth.Pending)
+		plan := fmt.Sprintf("This deletes queue %s with its messages (%d pending), cursors and dead letters.", name, row.Pending)
 		if err := s.Confirm(plan, name, w); err != nil {
 			return err
 		}
-		r := request{Method: http.MethodDelete, Path: queuePath(name), Write: true}
-		if _, err := s.call(r, &row); err != nil {
+		answer, err := s.Ask(request{Method: http.MethodDelete, Path: queuePath(name), Write: true}, "deleted")
+		if err != nil {
 			return err
 		}
-		row.Queue = name
+		row.Deleted = answer.Is("deleted")
 	}
-	if err := out.One(row); err != nil || exists {
+	if err := out.One(row); err != nil || row.Deleted || exists && w.DryRun {
 		return err
 	}
-	return cli.Exit(cli.Nothing)
+	return cli.Exit(cli.Nothing) // or it went between the two calls
 }
