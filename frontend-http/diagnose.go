@@ -22,6 +22,9 @@ func diagnosisRoutes() []*route {
 			Summary:  "List partitions that consumer groups are behind on, each with the reason, and sums by group; worst first.",
 			Query:    append([]param{{Name: "limit", Type: "integer", About: "Default 100, at most 1000."}}, which...),
 			Response: "LagList", Status: 200, Handle: lagList},
+		{Method: "GET", Path: "/api/v1/raft/members", Access: readOnly, Mark: operator,
+			Summary:  "List the members of the cluster as this node knows them; none on a single node.",
+			Response: "Members", Status: 200, Handle: raftMembers},
 	}
 }
 
@@ -76,6 +79,7 @@ func (o *out) diagnosed(r *diagnosis.Report) {
 	o.replica("leader", s.Leader)
 	o.bool("ready", s.Ready)
 	o.bool("canWrite", s.CanWrite)
+	o.bool("quorum", s.Quorum)
 	o.strOrNull("why", s.Why)
 	o.count("term", uint64(s.Term))
 	o.count("applied", uint64(s.Applied))
@@ -88,6 +92,57 @@ func (o *out) diagnosed(r *diagnosis.Report) {
 	o.bool("storageFull", s.StorageFull)
 	o.strOrNull("clockStep", s.ClockStep)
 	o.strOrNull("ioMode", s.IOMode)
+	o.close('}')
+}
+
+// raftMembers answers GET /api/v1/raft/members. What a member that did not answer lately would say is null.
+func raftMembers(c *call) error {
+	ctx, cancel := c.deadline(readDeadline)
+	defer cancel()
+	s, err := c.engine.Status(ctx)
+	if err != nil {
+		return err
+	}
+	var all []engine.Member
+	if m, ok := engine.MembershipOf(c.engine); ok {
+		all = m.Members()
+	}
+	var furthest format.Index
+	for i := range all {
+		furthest = max(furthest, all[i].Applied)
+	}
+	o := out{c.buffer()}
+	o.open('{')
+	o.replica("node", s.Node)
+	o.replica("leader", s.Leader)
+	o.bool("quorum", s.Quorum)
+	o.key("members").open('[')
+	for i := range all {
+		o.member(&all[i], furthest)
+	}
+	o.close(']').close('}')
+	c.send(200, o.b)
+	return nil
+}
+
+func (o *out) member(m *engine.Member, furthest format.Index) {
+	o.open('{')
+	o.count("node", uint64(m.Node))
+	o.str("address", m.Address)
+	o.bool("votes", m.Votes)
+	o.bool("heard", m.Heard)
+	if !m.Heard {
+		for _, unknown := range []string{"leads", "term", "applied", "last", "behind", "mark"} {
+			o.null(unknown)
+		}
+	} else {
+		o.bool("leads", m.Leads)
+		o.count("term", uint64(m.Term))
+		o.count("applied", uint64(m.Applied))
+		o.count("last", uint64(m.Last))
+		o.count("behind", uint64(furthest-m.Applied))
+		o.count("mark", m.Mark)
+	}
 	o.close('}')
 }
 

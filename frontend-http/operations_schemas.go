@@ -29,10 +29,13 @@ var operationsShapes = map[string]string{
 	"WorkloadPoint":   "bucket:string group:string " + operationsPoint,
 	"Refreshed":       "success:bool",
 	"Diagnosis":       "asOf:string node:DiagnosedNode findings:[Finding] checks:[CheckRun] truncated:bool",
-	"DiagnosedNode": "role:string node:int|null leader:int|null ready:bool canWrite:bool why:string|null term:int applied:int durable:int " +
+	"DiagnosedNode": "role:string node:int|null leader:int|null ready:bool canWrite:bool quorum:bool why:string|null term:int applied:int durable:int " +
 		"diskUsedPercent:num|null storageFull:bool clockStep:string|null ioMode:string|null",
 	"Finding": "cause:string severity:string title:string queue:string|null group:string|null partition:string|null " +
 		"worker:string|null partitions:int lag:int evidence:[string] nextStep:string",
+	"Members": "node:int|null leader:int|null quorum:bool members:[Member]",
+	"Member": "node:int address:string votes:bool heard:bool leads:bool|null term:int|null applied:int|null last:int|null " +
+		"behind:int|null mark:int|null",
 	"CheckRun": "name:string outcome:string",
 	"LagList":  "asOf:string rows:[LagRow] groups:[LagSum] truncated:bool",
 	"LagSum":   "queue:string group:string lag:int partitions:int ageSeconds:int",

@@ -97,6 +97,7 @@ var examples = map[string]example{
 	"GET /api/v1/status/queues":                 {target: "/api/v1/status/queues?queue=q"},
 	"GET /api/v1/status/analytics":              {target: "/api/v1/status/analytics" + atNode},
 	"GET /api/v1/diagnose":                      {},
+	"GET /api/v1/raft/members":                  {},
 	"GET /api/v1/lag":                           {target: "/api/v1/lag?queue=q&group=g&limit=5"},
 	"GET /api/v1/analytics/queue-ops":           {target: "/api/v1/analytics/queue-ops" + atNode},
 	"GET /api/v1/analytics/workload":            {target: "/api/v1/analytics/workload" + atNode + "&groupBy=namespace"},
@@ -316,6 +317,7 @@ read-only GET /api/v1/status/analytics
 read-only GET /api/v1/analytics/queue-lag
 read-only GET /api/v1/diagnose
 read-only GET /api/v1/lag
+read-only GET /api/v1/raft/members
 read-only GET /api/v1/analytics/queue-ops
 read-only GET /api/v1/analytics/queue-parked-replicas
 read-only GET /api/v1/analytics/retention
@@ -334,7 +336,6 @@ admin GET /api/v1/system/link
 admin POST /api/v1/system/link/promote
 admin POST /api/v1/system/raft/membership/*what
 read-only GET /api/v1/raft/status
-read-only GET /api/v1/raft/members
 public GET /auth/me
 public GET /auth/login
 public GET /auth/logout

@@ -19,7 +19,7 @@ func unbuiltRoutes() []*route {
 	add(operator, admin, "System settings.", "GET", "/api/v1/system/shared-state",
 		"GET", "/api/v1/system/link", "POST", "/api/v1/system/link/promote",
 		"GET", "/api/v1/system/raft/membership/*what", "POST", "/api/v1/system/raft/membership/*what")
-	add(operator, readOnly, "Replication.", "GET", "/api/v1/raft/status", "GET", "/api/v1/raft/members")
+	add(operator, readOnly, "Replication.", "GET", "/api/v1/raft/status")
 	add(operator, public, "Dashboard.", "GET", "/auth/me", "GET", "/auth/login", "POST", "/auth/login",
 		"GET", "/auth/logout", "POST", "/auth/logout", "GET", "/", "GET", "/assets/*file")
 	return rows

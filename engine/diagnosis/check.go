@@ -15,8 +15,8 @@ import (
 // Finding is something that is wrong, or that explains what looks wrong. Names of the broker's objects are in their
 // fields only: texts are ours.
 type Finding struct {
-	// Cause is a word for programs: a Reason, the code of an Alarm, or one of no_group, dead_letters, switched_off,
-	// redelivered, overloaded and slow_disk.
+	// Cause is a word for programs: a Reason, the code of an Alarm, or one of node_silent, node_behind, no_group,
+	// dead_letters, switched_off, redelivered, overloaded and slow_disk.
 	Cause string
 	// Severity is critical, warning or info.
 	Severity string
@@ -133,7 +133,38 @@ func (d *doctor) node() (out []Finding, err error) {
 	for _, a := range Alarms(&d.status, &d.stats) {
 		out = append(out, Finding{Cause: a.Code, Severity: a.Severity, Title: "The node raises an alarm", Evidence: []string{}, NextStep: a.Hint})
 	}
-	return out, nil
+	return append(out, d.members()...), nil
+}
+
+// behindMax is how many entries a member may be behind the furthest one before that is told.
+const behindMax = 10_000
+
+// members finds nodes of the cluster that are silent or far behind.
+func (d *doctor) members() (out []Finding) {
+	m, ok := engine.MembershipOf(d.engine)
+	if !ok {
+		return nil
+	}
+	all := m.Members()
+	var furthest format.Index
+	for i := range all {
+		furthest = max(furthest, all[i].Applied)
+	}
+	for i := range all {
+		x := &all[i]
+		name := fmt.Sprintf("node %d at %s", x.Node, x.Address)
+		switch {
+		case !x.Heard:
+			out = append(out, Finding{Cause: "node_silent", Severity: "warning", Title: "A node of the cluster does not answer",
+				Evidence: []string{name, fmt.Sprintf("it votes: %t", x.Votes)},
+				NextStep: "Start it, or look at the network between the nodes. One whose disk is gone is removed and added under a new number."})
+		case furthest-x.Applied > behindMax:
+			out = append(out, Finding{Cause: "node_behind", Severity: "warning", Title: "A node of the cluster is far behind",
+				Evidence: []string{name, fmt.Sprintf("%d entries behind the furthest", furthest-x.Applied)},
+				NextStep: "It catches up by itself, unless its disk or network is too slow for what is written."})
+		}
+	}
+	return out
 }
 
 // remedy is what is said about a reason.

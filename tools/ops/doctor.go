@@ -20,6 +20,7 @@ import (
 type diagnosis struct {
 	Node struct {
 		Role            string
+		Quorum          *bool
 		Node, Leader    *uint64
 		Term, Applied   uint64
 		DiskUsedPercent *float64

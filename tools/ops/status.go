@@ -22,8 +22,10 @@ type status struct {
 	Version string  `json:"version,omitempty"`
 	Role    string  `json:"role"`
 	// Node and Leader are numbers in a cluster, null on a single node.
-	Node            *uint64  `json:"node"`
-	Leader          *uint64  `json:"leader"`
+	Node   *uint64 `json:"node"`
+	Leader *uint64 `json:"leader"`
+	// Quorum: a majority answers. Null while that is not known.
+	Quorum          *bool    `json:"quorum"`
 	Phase           *string  `json:"phase"`
 	Progress        float64  `json:"progress"`
 	Term            uint64   `json:"term"`
@@ -33,6 +35,8 @@ type status struct {
 	// Totals is null while the node can not count.
 	Totals *totals `json:"totals"`
 	Alarms []alarm `json:"alarms"`
+	// Members are the nodes of its cluster, none of a single node.
+	Members []memberRow `json:"members"`
 	// Groups are those furthest behind.
 	Groups []groupLag `json:"groups"`
 	// Queues are those with the most pending messages.
@@ -149,7 +153,7 @@ func (w *watch) run(pause time.Duration) error {
 
 // look asks the node for everything. A node that is not ready answers less.
 func look(c *remote.Conn) (*status, error) {
-	st := &status{URL: c.URL, Alarms: []alarm{}, Groups: []groupLag{}, Queues: []queueLine{}}
+	st := &status{URL: c.URL, Alarms: []alarm{}, Members: []memberRow{}, Groups: []groupLag{}, Queues: []queueLine{}}
 	if err := st.readiness(c); err != nil {
 		return nil, err
 	}
@@ -209,6 +213,14 @@ func (st *status) node(c *remote.Conn) error {
 		return err
 	}
 	st.Node, st.Leader, st.Term, st.Applied, st.DiskUsedPercent = d.Node.Node, d.Node.Leader, d.Node.Term, d.Node.Applied, d.Node.DiskUsedPercent
+	st.Quorum = d.Node.Quorum
+	if st.Node != nil {
+		m, err := membersOf(c)
+		if err != nil {
+			return err
+		}
+		st.Members = append(st.Members, m...)
+	}
 	for _, f := range d.Findings {
 		st.Alarms = append(st.Alarms, alarm{f.Cause, f.Severity, f.NextStep})
 		st.Healthy = st.Healthy && f.Severity != "critical"
@@ -240,7 +252,7 @@ func showStatus(c *remote.Conn, out *cli.Printer[status], st *status, whole func
 	out.Skip()
 	pairs := [][2]string{{"node", st.URL}, {"healthy", yesNo(st.Healthy)}, {"why", text(st.Why)}, {"version", st.Version}, {"role", st.Role}}
 	if st.Node != nil {
-		pairs = append(pairs, [2]string{"number, leader", text(st.Node) + ", " + text(st.Leader)})
+		pairs = append(pairs, [2]string{"number, leader", text(st.Node) + ", " + text(st.Leader)}, [2]string{"quorum", text(st.Quorum)})
 	}
 	if st.Phase != nil && !st.Ready {
 		pairs = append(pairs, [2]string{"starting", *st.Phase + " " + rate(100*st.Progress) + " %"})
@@ -256,8 +268,8 @@ func showStatus(c *remote.Conn, out *cli.Printer[status], st *status, whole func
 	}
 	lines := cli.Print(c.Invocation, []cli.Column[[2]string]{
 		{Head: "what", Cell: func(r [2]string) string { return r[0] }}, {Head: "value", Cell: func(r [2]string) string { return r[1] }}})
-	groups, queues := cli.Print(c.Invocation, groupColumns), cli.Print(c.Invocation, queueColumns)
-	return errors.Join(lines.AddAll(pairs), lines.Close(), groups.AddAll(st.Groups), groups.Close(), queues.AddAll(st.Queues), queues.Close())
+	members, groups, queues := cli.Print(c.Invocation, memberColumns), cli.Print(c.Invocation, groupColumns), cli.Print(c.Invocation, queueColumns)
+	return errors.Join(lines.AddAll(pairs), lines.Close(), members.AddAll(st.Members), members.Close(), groups.AddAll(st.Groups), groups.Close(), queues.AddAll(st.Queues), queues.Close())
 }
 
 func percent(v *float64) string {

@@ -20,6 +20,7 @@ import (
 	"queen/replication"
 	"queen/tools/cli"
 	"queen/tools/config"
+	"queen/tools/ops"
 )
 
 // clusterFlags say which nodes to ask, and how.
@@ -47,7 +48,7 @@ that lost its disk is removed and comes back under another one.`,
 	p.DurationVar(&f.timeout, "timeout", 10*time.Second, "how long to wait for an answer, or for what wait waits for")
 	status := &cobra.Command{Use: "status", Short: "What every node says of itself", Args: cobra.NoArgs,
 		Long: "What every node says of itself. Exits 5 when a node does not answer, is not up to date, or nobody leads."}
-	cmd.AddCommand(bootstrapCommand(), f.waitCommand(),
+	cmd.AddCommand(bootstrapCommand(), f.waitCommand(), ops.MembersCommand(s),
 		cli.Command(s, status, "json", nodeColumns, func(inv *cli.Invocation, out *cli.Printer[nodeRow], _ []string) error {
 			return f.status(inv, out)
 		}),

@@ -44,6 +44,14 @@ func TestClusterCommands(t *testing.T) {
 	require.Len(t, rows, 3)
 	require.Equal(t, "leader", rows[leader-1].Role)
 
+	first := "--url=" + c.nodes[0].url
+	require.Contains(t, run(cli.Done, "members", first, "-o", "ndjson"), fmt.Sprintf(`{"node":3,"address":%q,"votes":true,"heard":`, c.peers[2]))
+	run(cli.Server, "members", "--url", "http://127.0.0.1:1")
+	st := command(t, nil, "status", first)
+	require.Equal(t, cli.Done, st.code, st.errors)
+	require.Contains(t, st.out, `"quorum": true`)
+	require.Contains(t, command(t, nil, "status", first, "-o", "table").out, "\nnumber, leader")
+
 	to := leader%3 + 1
 	require.Contains(t, run(cli.Done, on("transfer-leader", fmt.Sprint(to), "--dry-run", "-o", "ndjson")...), `"done":false,"dryRun":true`)
 	require.Contains(t, run(cli.Done, on("transfer-leader", fmt.Sprint(to), "-o", "ndjson")...), `"done":true`)

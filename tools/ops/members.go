@@ -1,0 +1,63 @@
+package ops
+
+import (
+	"github.com/spf13/cobra"
+
+	"queen/tools/cli"
+	"queen/tools/remote"
+)
+
+// memberRow is a node of a cluster as another one knows it. What one that did not answer lately would say is null.
+type memberRow struct {
+	Node    uint64  `json:"node"`
+	Address string  `json:"address"`
+	Votes   bool    `json:"votes"`
+	Heard   bool    `json:"heard"`
+	Leads   *bool   `json:"leads"`
+	Term    *uint64 `json:"term"`
+	Applied *uint64 `json:"applied"`
+	Last    *uint64 `json:"last"`
+	Behind  *uint64 `json:"behind"`
+	Mark    *uint64 `json:"mark"`
+}
+
+var memberColumns = []cli.Column[memberRow]{
+	{Head: "node", Cell: func(m memberRow) string { return count(m.Node) }, Key: true},
+	{Head: "address", Cell: func(m memberRow) string { return m.Address }, Help: "raft's"},
+	{Head: "votes", Cell: func(m memberRow) string { return yesNo(m.Votes) }, Help: "no is one that only follows"},
+	{Head: "heard", Cell: func(m memberRow) string { return yesNo(m.Heard) }, Tone: func(m memberRow) cli.Tone {
+		if m.Heard {
+			return cli.Plain
+		}
+		return cli.Bad
+	}, Help: "it answered when it was last asked, about a second ago"},
+	{Head: "leads", Cell: func(m memberRow) string { return text(m.Leads) }},
+	{Head: "term", Cell: func(m memberRow) string { return text(m.Term) }, Wide: true},
+	{Head: "applied", Cell: func(m memberRow) string { return text(m.Applied) }, Help: "entries"},
+	{Head: "behind", Cell: func(m memberRow) string { return text(m.Behind) }, Help: "entries that the furthest node had applied and it had not"},
+}
+
+func membersOf(c *remote.Conn) ([]memberRow, error) {
+	var a struct{ Members []memberRow }
+	return a.Members, get(c, "/api/v1/raft/members", nil, &a)
+}
+
+// MembersCommand is "queen cluster members", which asks one node over HTTP where the other commands ask each node.
+func MembersCommand(s cli.Streams) *cobra.Command {
+	cmd := &cobra.Command{Use: "members", Short: "The members of a cluster as one node knows them", Args: cobra.NoArgs,
+		Long: `The members of a cluster as one node knows them, which is asked over HTTP (--url, --context): who votes, who leads, and what each
+said when it was last asked. Exits 4 when the node is a single one.`}
+	return remote.Command(s, cmd, "json", memberColumns, func(c *remote.Conn, out *cli.Printer[memberRow], _ []string) error {
+		all, err := membersOf(c)
+		if err != nil {
+			return err
+		}
+		if err := out.AddAll(all); err != nil {
+			return err
+		}
+		if len(all) == 0 {
+			return cli.Exit(cli.Nothing)
+		}
+		return nil
+	})
+}
