@@ -269,7 +269,8 @@ func showStatus(c *remote.Conn, out *cli.Printer[status], st *status, whole func
 	lines := cli.Print(c.Invocation, []cli.Column[[2]string]{
 		{Head: "what", Cell: func(r [2]string) string { return r[0] }}, {Head: "value", Cell: func(r [2]string) string { return r[1] }}})
 	members, groups, queues := cli.Print(c.Invocation, memberColumns), cli.Print(c.Invocation, groupColumns), cli.Print(c.Invocation, queueColumns)
-	return errors.Join(lines.AddAll(pairs), lines.Close(), members.AddAll(st.Members), members.Close(), groups.AddAll(st.Groups), groups.Close(), queues.AddAll(st.Queues), queues.Close())
+	return errors.Join(lines.AddAll(pairs), lines.Close(), members.AddAll(st.Members), members.Close(),
+		groups.AddAll(st.Groups), groups.Close(), queues.AddAll(st.Queues), queues.Close())
 }
 
 func percent(v *float64) string {
