@@ -192,12 +192,13 @@ func (n *Node) readNow(ctx context.Context, c Caller, ops []*KV) (items []KVItem
 	return items, err
 }
 
-// answerReads fills in what a call reads: as of its transaction, or after all that it wrote.
+// answerReads fills in what a call reads: as of its transaction, or after all that it wrote. One that writes nothing has no
+// entry to be as of.
 func (d *doCall) answerReads(ctx context.Context) *Error {
 	if len(d.reads) == 0 {
 		return nil
 	}
-	if d.atomic && !d.use.again {
+	if d.atomic && !d.use.again && d.use.flight != nil {
 		answers := d.look.answers()
 		for _, r := range d.reads {
 			item, err := answers.answer(r.kv, r.first)

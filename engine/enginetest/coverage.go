@@ -71,7 +71,7 @@ var expectedVerdicts = []string{
 // Elsewhere names the error codes that no list of operations leads to, each with the reason.
 var Elsewhere = map[engine.ErrorCode]string{
 	engine.CodeNotBuilt:         "the lists ask for nothing that is not built",
-	engine.CodeIdempotencyClash: "no call of a list has an idempotency key; the suite's rules do",
+	engine.CodeIdempotencyClash: "lists without transactions",
 	engine.CodeRejectedAck:      "lists without transactions",
 	engine.CodeKVPrecondition:   "lists without transactions",
 	engine.CodeRolledBack:       "see rejected_ack",

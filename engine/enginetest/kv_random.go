@@ -43,11 +43,13 @@ func (g *generator) withKeyed(ops []Op) []Op {
 			op := g.keyed(Op{Queue: g.r.IntN(g.queues), Part: g.r.IntN(g.parts)})
 			g.riders(&op)
 			out = append(out, op)
-		case n < 38:
+		case n < 33:
+			out = append(out, Op{Kind: opAgain, Flags: g.flag("b", 25)})
+		case n < 40:
 			out = append(out, g.lock())
-		case n < 44:
+		case n < 46:
 			out = append(out, g.timer())
-		case n < 48:
+		case n < 50:
 			out = append(out, g.pop(Op{Queue: timerQueue, Part: g.r.IntN(2), Group: g.r.IntN(g.groups)}))
 		}
 	}

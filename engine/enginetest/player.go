@@ -28,12 +28,13 @@ type player struct {
 	stamp     stamp
 	delivered []*handed // newest last
 	ids       map[format.UUID]bool
-	pushed    int    // numbers payloads
-	told      uint64 // the highest version of a row that the engine told
-	floor     uint64 // the next one to be written is above this: ops of one call that stand alone have no order
-	armed     int    // the next operation dies at this write; 0 is none
-	hit       bool   // the storage was told so
-	died      bool   // a call of this operation died
+	pushed    int       // numbers payloads
+	told      uint64    // the highest version of a row that the engine told
+	floor     uint64    // the next one to be written is above this: ops of one call that stand alone have no order
+	armed     int       // the next operation dies at this write; 0 is none
+	hit       bool      // the storage was told so
+	died      bool      // a call of this operation died
+	kept      *keptCall // the last one with an idempotency key
 	// blurred has the groups of queues of which a pop may have claimed more than it answered, and handed it back: it
 	// is not known which partitions they have touched.
 	blurred map[blur]bool
@@ -97,9 +98,12 @@ func (p *player) step(op Op) (answer string, err error) {
 		opRedrive: p.redrive, opPurge: p.purge, opRead: p.read, opOffsets: p.offsets, opList: p.list,
 		opMessage: p.inspect, opWrong: p.wrong,
 		opAdvance: p.advance, opEdge: p.edge, opJump: p.jump, opReopen: p.reopen, opCrash: p.crash,
-		opTxn:   func(o Op) (string, error) { return p.keyedCall("txn", engine.Batch{Ops: p.txnOps(o), Atomic: true}) },
-		opLock:  func(o Op) (string, error) { return p.keyedCall("lock", engine.Batch{Ops: p.lockOps(o)}) },
-		opTimer: func(o Op) (string, error) { return p.keyedCall("timer", engine.Batch{Ops: p.timerOps(o)}) },
+		opTxn: func(o Op) (string, error) {
+			return p.keyedCall("txn", p.onceCall(o), engine.Batch{Ops: p.txnOps(o), Atomic: true})
+		},
+		opAgain: p.again,
+		opLock:  func(o Op) (string, error) { return p.keyedCall("lock", p.caller, engine.Batch{Ops: p.lockOps(o)}) },
+		opTimer: func(o Op) (string, error) { return p.keyedCall("timer", p.caller, engine.Batch{Ops: p.timerOps(o)}) },
 	}[op.Kind]
 	if do == nil {
 		return "", fmt.Errorf("unknown operation %q", op.Kind)

@@ -2,6 +2,7 @@ package enginetest
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"queen/engine"
@@ -26,7 +27,7 @@ type onceRow struct {
 }
 
 // onceOnly carries a call out unless its key was seen: then it answers what was answered, or refuses
-// another body. What is refused before it is judged is not remembered.
+// another body. What is refused before it is judged is not remembered, nor is what only reads.
 func (s *state) onceOnly(c engine.Caller, b engine.Batch) ([]engine.Result, *state, *engine.Error) {
 	k := onceKey{c.Tenant, c.Key}
 	body := fmt.Sprint(b.Atomic, b.KeepDuplicates)
@@ -60,12 +61,21 @@ func (s *state) onceOnly(c engine.Caller, b engine.Batch) ([]engine.Result, *sta
 	if err != nil && !judged(err) {
 		return nil, after, err
 	}
+	if !slices.ContainsFunc(b.Ops, writes) {
+		return res, after, err
+	}
 	row := &onceRow{body: body, res: res, err: err, until: after.w + onceKept}
 	if b.Minted != nil {
 		row.minted = *b.Minted
 	}
 	after.remember(k, row)
 	return res, after, err
+}
+
+// writes says that an op is more than a look.
+func writes(op engine.Op) bool {
+	kv, ok := op.(*engine.KV)
+	return !ok || !kvReads(kv.Kind)
 }
 
 // judged says that a transaction was refused for what the log holds, and not for what it is: then the refusal is

@@ -41,8 +41,7 @@ func (g *generator) timer() Op {
 }
 
 // riders draws what stands beside keys and pushes in a transaction. Flags: k acks of the messages of a delivery, all
-// completed, j the first failed, e the first dead; those of opAck say how; q a position of a group, F forgets it, Q on a queue that nobody has; t a
-// timer scheduled, T cancelled.
+// completed, j the first failed, e the first dead; those of opAck say how; q a position of a group, F forgets it, Q on a queue that nobody has; t timer scheduled, T cancelled; I an idempotency key.
 func (g *generator) riders(o *Op) {
 	if g.chance(50) {
 		o.Flags += string("kkkje"[g.r.IntN(5)]) + g.flag("l", 85) + g.flag("u", 15) + g.flag("f", 4) + g.flag("o", 20) + g.flag("m", 20) + g.flag("z", 4)
@@ -55,6 +54,7 @@ func (g *generator) riders(o *Op) {
 	if g.chance(20) {
 		o.Flags += string("tT"[g.r.IntN(2)])
 	}
+	o.Flags += g.flag("I", 15)
 }
 
 func lockName(n int) string { return fmt.Sprint("lock", n%3) }
@@ -163,21 +163,28 @@ func (p *player) txnAcks(o Op) (ops []engine.Op) {
 }
 
 // keyedCall carries a call out that only the whole state can judge, and holds every answer against the model.
-func (p *player) keyedCall(kind string, b engine.Batch) (string, error) {
+func (p *player) keyedCall(kind string, c engine.Caller, b engine.Batch) (string, error) {
 	if len(b.Ops) == 0 {
 		return skip, nil
 	}
 	ctx, cancel := p.call()
 	defer cancel()
 	p.arm()
-	got, err := p.e.Do(ctx, p.caller, b)
+	got, err := p.e.Do(ctx, c, b)
 	if err != nil && p.hit && !slices.Contains(txnRefusals, code(err)) {
-		_, after, _ := p.s.clone().commit(p.caller, b)
+		_, after, refused := p.s.clone().commit(c, b)
+		p.keep(c, b, nil, code(refused))
 		after.changed = nil
 		after.keyed.pend(p.s.keyed.version)
-		return "died", p.settleCrash(after)
+		before := p.s
+		err := p.settleCrash(after)
+		if err == nil && c.Key != "" && p.s == before {
+			p.doubt(after)
+		}
+		return "died", err
 	}
-	want, after, refused := p.s.commit(p.caller, b)
+	want, after, refused := p.s.commit(c, b)
+	p.keep(c, b, got, code(refused))
 	if refused != nil && p.refusedAtTheDoor(code(err), &b) {
 		p.cov.count(kind + " " + string(code(err)))
 		return string(code(err)), nil
@@ -355,7 +362,7 @@ var keyedVerdicts = []string{
 	"kv incr limit", "kv incr type", "kv check applied", "kv check absent", "kv check version", "kv read",
 	"lock acquire granted", "lock acquire refused", "lock held already", "lock renew granted", "lock renew refused", "lock released",
 	"lock release refused", "timer scheduled", "timer rescheduled", "timer cancelled", "timer absent",
-	"timer fired",
+	"timer fired", "again answered", "again refused", "txn idempotency_mismatch",
 }
 
 // fired is a message that a timer left behind, and when that was due.

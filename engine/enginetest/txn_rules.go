@@ -286,7 +286,12 @@ func onceRule(r *rig) {
 	other := kvIncr("n", 2)
 	_, err := r.e.Do(r.ctx, keyed.caller, engine.Batch{Ops: []engine.Op{&other}, Atomic: true})
 	equal(r, "another body", code(err), engine.CodeIdempotencyClash)
-	keyed.as(8).atomic(&other) // another tenant's key is another key
+	keyed.as(8).atomic(&other)     // another tenant's key is another key
+	keyed.caller.Key = "key-reads" // there is nothing to remember, and an answer all the same
+	get := kvOp(engine.KVGet, "n")
+	for range 2 {
+		equal(r, "read", string(keyed.atomic(&get)[0].KV.Row.Value), "1")
+	}
 	keyed.caller.Key = "key-2"
 	push := appendOp("q", "p", "b", "a", "c")
 	res := keyed.do(push)
