@@ -41,7 +41,8 @@ func (g *generator) timer() Op {
 }
 
 // riders draws what stands beside keys and pushes in a transaction. Flags: k acks of the messages of a delivery, all
-// completed, j the first failed, e the first dead; those of opAck say how; q a position of a group, F forgets it, Q on a queue that nobody has; t timer scheduled, T cancelled; I an idempotency key.
+// completed, j the first failed, e the first dead; those of opAck say how; q a position of a group, F forgets it, Q on a
+// queue that nobody has; a t schedules a timer, T cancels it; I an idempotency key.
 func (g *generator) riders(o *Op) {
 	if g.chance(50) {
 		o.Flags += string("kkkje"[g.r.IntN(5)]) + g.flag("l", 85) + g.flag("u", 15) + g.flag("f", 4) + g.flag("o", 20) + g.flag("m", 20) + g.flag("z", 4)
