@@ -39,8 +39,8 @@ func startWith(t testing.TB, o Options) *node {
 		o.Engine = enginetest.NewModel(enginetest.ModelOptions{Clock: o.Clock})
 	}
 	if o.Docs == nil {
-		o.Docs = func(path string) (string, string, []byte, bool) {
-			return "text/plain; charset=utf-8", `"1"`, []byte("page " + path), path != "none"
+		o.Docs = func(path, query string) (string, string, []byte, bool) {
+			return "text/plain; charset=utf-8", `"1"`, []byte("page " + path + query), path != "none"
 		}
 	}
 	ln, err := wire.Listen(wire.Options{Addr: "127.0.0.1:0", LingerTime: 100 * time.Millisecond})

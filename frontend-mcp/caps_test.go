@@ -52,7 +52,7 @@ func (r *rig) crowd() (queue, group string) {
 // is below the cap, the standard one and the largest that can be asked for, and says that something is missing and what to do.
 func TestEveryAnswerFits(t *testing.T) {
 	r := newRig(t, func(o *Options) {
-		o.Pages = testPages
+		o.Pages, o.Search = testPages, testSearch
 		o.Settings = func() (all []Setting) {
 			for i := range 400 {
 				all = append(all, Setting{Key: fmt.Sprint("key.", i), Value: strings.Repeat(`"`, 100), Source: "default"})

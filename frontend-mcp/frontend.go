@@ -64,6 +64,8 @@ type Options struct {
 	Masks []Mask
 	// Pages are the documents that teaching tools and resources answer from. Default: none.
 	Pages []Page
+	// Search finds the sections of the pages that fit words best, most at most. Default: it finds nothing.
+	Search func(words string, most int) []Section
 	// Snippets are programs that the documents show and that tests run. Default: none.
 	Snippets []Snippet
 	// Settings tells the node's settings with secrets masked. Default: none.
@@ -80,6 +82,13 @@ type Options struct {
 type Page struct {
 	// Name is the path of the page without its extension, such as "concepts".
 	Name, Title, Summary string
+	// Text is markdown.
+	Text string
+}
+
+// Section is a part of a page under a heading.
+type Section struct {
+	Page, Title string
 	// Text is markdown.
 	Text string
 }

@@ -70,7 +70,7 @@ func TestStrangersWordsStayInTheirFields(t *testing.T) {
 	var log strings.Builder
 	r := newRig(t, func(o *Options) {
 		o.Logger = textLogger(&log)
-		o.Pages = testPages
+		o.Pages, o.Search = testPages, testSearch
 		o.Settings = func() []Setting { return nil }
 	})
 	r.f.rates.unlimited = true

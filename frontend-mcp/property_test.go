@@ -161,7 +161,7 @@ func toolsOf(t *testing.T, s *mcp.ClientSession) map[string]*mcp.Tool {
 func TestReadOnlyToolsChangeNothing(t *testing.T) {
 	r := newRig(t, func(o *Options) {
 		o.Settings = func() []Setting { return []Setting{{Key: "data", Value: "d"}} }
-		o.Pages = testPages
+		o.Pages, o.Search = testPages, testSearch
 		o.Snippets = []Snippet{{Task: "push", Language: "curl", Code: "curl", Page: "quickstart"}}
 	})
 	r.furnish()

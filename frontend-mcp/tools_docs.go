@@ -2,7 +2,6 @@ package frontendmcp
 
 import (
 	"cmp"
-	"math"
 	"slices"
 	"strings"
 	"unicode"
@@ -87,9 +86,7 @@ func guide(c *call, in guideArgs) (out guideResult, err error) {
 			return out, &toolError{Code: "not_found", Message: "the page has no such section", Field: "section", Hint: "call guide with page alone"}
 		}
 	case in.Topic != "":
-		for _, s := range rank(c.f.opts.Pages, in.Topic, 3) {
-			out.Sections = append(out.Sections, cutSection(s, sectionMax))
-		}
+		out.Sections = append(out.Sections, c.search(in.Topic, 3)...)
 		if len(out.Sections) == 0 {
 			out.Hint = "nothing fits: see the pages"
 			out.Pages = pageRows(c.f.opts.Pages)
@@ -132,47 +129,13 @@ func sections(p *Page) (out []section) {
 	return append(out, s)
 }
 
-// rank finds the sections that fit words best: Okapi's BM25 over their words, headings counted thrice.
-func rank(pages []Page, topic string, most int) []section {
-	type scored struct {
-		section
-		words map[string]int
-		count int
-		score float64
-	}
-	var all []scored
-	total, in := 0, map[string]int{}
-	for i := range pages {
-		for _, s := range sections(&pages[i]) {
-			d := scored{section: s, words: map[string]int{}}
-			for _, w := range wordsOf(s.Text + strings.Repeat(" "+s.Title, 3)) {
-				d.words[w]++
-				d.count++
-			}
-			for w := range d.words {
-				in[w]++
-			}
-			total += d.count
-			all = append(all, d)
-		}
-	}
-	if len(all) == 0 {
+// search finds the sections that fit words best.
+func (c *call) search(topic string, most int) (out []section) {
+	if c.f.opts.Search == nil {
 		return nil
 	}
-	mean := float64(total) / float64(len(all))
-	for _, w := range wordsOf(topic) {
-		weight := math.Log(1 + (float64(len(all))-float64(in[w])+0.5)/(float64(in[w])+0.5))
-		for i := range all {
-			f := float64(all[i].words[w])
-			all[i].score += weight * f * 2.2 / (f + 1.2*(0.25+0.75*float64(all[i].count)/mean))
-		}
-	}
-	slices.SortStableFunc(all, func(a, b scored) int { return cmp.Compare(b.score, a.score) })
-	var out []section
-	for i := range all[:min(most, len(all))] {
-		if all[i].score > 0 {
-			out = append(out, all[i].section)
-		}
+	for _, s := range c.f.opts.Search(topic, most) {
+		out = append(out, cutSection(section{Page: s.Page, Title: s.Title, Text: s.Text}, sectionMax))
 	}
 	return out
 }
@@ -341,8 +304,6 @@ func setup(c *call, in setupArgs) (out setupResult, err error) {
 	case "claude-code", "cursor", "vscode", "codex", "claude-desktop":
 		topic = "agent connect install client"
 	}
-	for _, s := range rank(c.f.opts.Pages, topic, 2) {
-		out.Sections = append(out.Sections, cutSection(s, sectionMax))
-	}
+	out.Sections = append(out.Sections, c.search(topic, 2)...)
 	return out, nil
 }

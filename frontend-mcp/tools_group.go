@@ -202,7 +202,7 @@ type lagRow struct {
 	Attempts    uint32   `json:"attempts" jsonschema:"deliveries of the message at the cursor"`
 	Retries     uint32   `json:"retries" jsonschema:"its failures"`
 	LeasedForS  *float64 `json:"leased_for_s" jsonschema:"null when no lease is live"`
-	Reason      string   `json:"reason" jsonschema:"lease_held, poison, never_started, no_consumer, delayed, retry_wait, in_progress, waiting_turn or behind_lease"`
+	Reason      string   `json:"reason" jsonschema:"lease_held, poison, never_started, no_consumer, delayed, retry_wait, in_progress, waiting_turn, behind_lease"`
 }
 
 func (c *call) lagRowOf(r *diagnosis.Behind) lagRow {

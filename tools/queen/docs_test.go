@@ -67,48 +67,6 @@ func TestSnippetsAreRun(t *testing.T) {
 	}
 }
 
-// TestLinksOfPages: every link leads to a page that exists, and every page is reached from the first.
-func TestLinksOfPages(t *testing.T) {
-	site, err := docs.NewSite("test")
-	if err != nil {
-		t.Fatal(err)
-	}
-	linked := map[string]bool{"index": true}
-	for _, p := range docs.Pages() {
-		if p.Title == "" || p.Summary == "" {
-			t.Errorf("%s has no title or no summary", p.Name)
-		}
-		for _, part := range strings.Split(p.Text, "](")[1:] {
-			target, _, _ := strings.Cut(part, ")")
-			if strings.Contains(target, "://") {
-				t.Errorf("%s links to %s: pages work without a network", p.Name, target)
-				continue
-			}
-			target, _, _ = strings.Cut(target, "#")
-			if strings.HasPrefix(p.Name, "reference/") && !strings.HasPrefix(target, "../") {
-				target = "reference/" + target
-			}
-			target = strings.TrimSuffix(strings.TrimPrefix(target, "../"), ".md")
-			if _, ok := docs.Find(target); !ok {
-				t.Errorf("%s links to %s, which is not there", p.Name, target)
-			}
-			linked[target] = true
-		}
-	}
-	for _, p := range docs.Pages() {
-		if !linked[p.Name] {
-			t.Errorf("no page links to %s", p.Name)
-		}
-		html, ok := site.File(p.Name)
-		if !ok || !strings.Contains(string(html.Body), "<h1") {
-			t.Errorf("%s is not rendered", p.Name)
-		}
-	}
-	if a, ok := site.File("llms.txt"); !ok || !strings.Contains(string(a.Body), "/docs/quickstart.md") {
-		t.Error("llms.txt does not list the pages")
-	}
-}
-
 // TestServesItsPages: a node answers every page at /docs, rendered and as markdown.
 func TestServesItsPages(t *testing.T) {
 	n := runNode(t, t.TempDir(), nil)

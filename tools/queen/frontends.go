@@ -91,8 +91,8 @@ func bindHTTP(n *node, ticks clock.Clock) (*frontend, error) {
 		SkipPaths: c.JWTSkipPaths, Tenancy: c.TenancyHeader, TrustedProxies: c.TrustedProxies, Quotas: n.plans.quotas,
 		ManyTenants: c.TenancyHeader || c.JWTTenantClaim != "" || c.AuthKeys != "",
 		Starting:    func() (string, float64) { return "opening the data directory", 0 },
-		Docs: func(path string) (string, string, []byte, bool) {
-			a, ok := site.File(path)
+		Docs: func(path, query string) (string, string, []byte, bool) {
+			a, ok := site.Find(path, query)
 			return a.Type, a.ETag, a.Body, ok
 		},
 	}
@@ -172,6 +172,12 @@ func mcpOptions(c *config.Config, ticks clock.Clock) frontendmcp.Options {
 	}
 	for _, p := range docs.Pages() {
 		o.Pages = append(o.Pages, frontendmcp.Page{Name: p.Name, Title: p.Title, Summary: p.Summary, Text: p.Text})
+	}
+	o.Search = func(topic string, most int) (out []frontendmcp.Section) {
+		for _, s := range docs.Search(topic, most) {
+			out = append(out, frontendmcp.Section{Page: s.Page, Title: s.Title, Text: s.Text})
+		}
+		return out
 	}
 	for _, s := range docs.Snippets() {
 		o.Snippets = append(o.Snippets, frontendmcp.Snippet{Task: s.Task, Language: s.Language, Code: s.Code, Page: s.Page})
