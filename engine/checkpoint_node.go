@@ -38,6 +38,7 @@ type files struct {
 	store *keyed.Store // nil when keyed rows have no home on disk
 	nudge chan struct{}
 	asked chan chan struct{} // closed once what is due was done
+	calls chan func()        // run by the goroutine that writes
 	quit  chan struct{}
 	done  sync.WaitGroup
 
@@ -77,6 +78,7 @@ type files struct {
 	idRuns    []format.ManifestFile // of the newest checkpoint
 	started   bool
 	postponed bool   // what a pass found waits for space
+	images    int    // taken and not closed: nothing is given away, no frame moves
 	mover     *mover // its pass runs in a goroutine of its own
 
 	duty duty // shared with ids
@@ -95,7 +97,7 @@ type checkpointJob struct {
 }
 
 func newFiles(n *Node) *files {
-	f := &files{n: n, nudge: make(chan struct{}, 1), asked: make(chan chan struct{}), quit: make(chan struct{}),
+	f := &files{n: n, nudge: make(chan struct{}, 1), asked: make(chan chan struct{}), calls: make(chan func()), quit: make(chan struct{}),
 		since: n.cfg.Clock.Mono()}
 	f.mu.chunks = map[uint32][]sidecar.Chunk{}
 	f.mu.stored = map[uint32]map[format.QueueID]*sidecar.Queue{}
@@ -151,6 +153,9 @@ func (f *files) run() {
 		case <-f.nudge:
 		case done := <-f.asked:
 			asked = append(asked, done)
+		case call := <-f.calls:
+			call()
+			continue
 		}
 		if err := f.turn(); err != nil && !f.n.closing() {
 			f.n.cfg.Fatal(err)

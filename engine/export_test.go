@@ -18,6 +18,11 @@ func (n *Node) FilesTurn() error { return n.files.turn() }
 // SettleFiles waits until the files' goroutine and a pass of the mover have done what is due.
 func (n *Node) SettleFiles() { n.files.settle() }
 
+// LogReplica is what the log knows of the node's replica.
+func (n *Node) LogReplica() (logstore.ReplicaState, bool) {
+	return n.seq.Log().Replica(n.seq.Group(), n.replica())
+}
+
 // LogSegments are the segments of the commit stream and the bulk segments, as the store describes them.
 func (n *Node) LogSegments() (log, bulks []logstore.SegmentInfo) {
 	return n.seq.Log().Segments(), n.seq.Log().Bulks()

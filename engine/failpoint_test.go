@@ -30,6 +30,10 @@ var unpassed = map[string]string{
 	"engine.trim.asked":            "nothing is written there; TestEvidenceIsOvertaken",
 	"engine.pop.evidence-found":    "nothing is written there; TestEvidenceIsOvertaken",
 	"engine.relocate.rows-thinned": "it takes a merged run most of whose sixteen segments are gone; relocation has a test of its own",
+	"engine.pull.block-taken":      "no other node's state is copied; TestImageCrash, replication's TestPullCutOff",
+	"engine.pull.marked":           "likewise; TestImageCrashTwice",
+	"engine.pull.old-removed":      "likewise",
+	"engine.pull.moved":            "likewise",
 	"logstore.recycle.renamed":     "a memory disk fills the pool of segments before one is given away; logstore tests its crashes",
 }
 

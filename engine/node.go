@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,7 +14,6 @@ import (
 	"queen/engine/logstore/rows"
 	"queen/engine/machine"
 	"queen/engine/stats"
-	"queen/engine/vfs"
 )
 
 // Node is the implementation of Engine over a Sequencer: fuser, admission, parked pops, evidence and
@@ -114,15 +112,13 @@ func OpenWith(cfg Config, make func(log *logstore.Store, fatal func(error)) (Seq
 // OpenLog opens the log of a data directory, which it creates when absent, and locks the directory until lock is closed. For
 // tools that change a directory without running a node.
 func OpenLog(cfg Config) (log *logstore.Store, lock io.Closer, err error) {
-	if err := cfg.Validate(); err != nil {
+	if lock, err = LockDir(cfg); err != nil {
 		return nil, nil, err
 	}
 	cfg = cfg.withDefaults()
-	if err := vfs.MkdirAllSync(cfg.FS, cfg.Dir); err != nil {
-		return nil, nil, fmt.Errorf("engine: data directory %s: %w", cfg.Dir, err)
-	}
-	if lock, err = cfg.FS.Lock(path.Join(cfg.Dir, lockName)); err != nil {
-		return nil, nil, fmt.Errorf("engine: data directory %s is in use: %w", cfg.Dir, err)
+	if err := dropPull(cfg); err != nil {
+		lock.Close()
+		return nil, nil, err
 	}
 	if log, err = openLog(cfg); err != nil {
 		lock.Close()

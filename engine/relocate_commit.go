@@ -23,7 +23,7 @@ func (f *files) startPass() error {
 	f.mu.Lock()
 	busy := f.mu.passing || f.mu.passed != nil
 	f.mu.Unlock()
-	if busy || f.isStopping() || !f.mayReclaim(f.n.cfg.Clock.Mono()) {
+	if busy || f.images > 0 || f.isStopping() || !f.mayReclaim(f.n.cfg.Clock.Mono()) {
 		return nil
 	}
 	floor, err := f.raiseFloor()

@@ -84,6 +84,9 @@ type Peer interface {
 	// never took part. NoteDisk has the cluster remember it; only the leader may.
 	DiskOf(node format.Replica) (Disk, bool)
 	NoteDisk(ctx context.Context, node format.Replica, d Disk) error
+	// Image is what another node needs to go on from this one's newest checkpoint. It waits until nothing moves, and holds what
+	// it needs until it is closed.
+	Image(ctx context.Context) (*Image, error)
 	// Alarm reports what an operator should know.
 	Alarm(what string, err error)
 }

@@ -2,7 +2,6 @@ package replication
 
 import (
 	"errors"
-	"fmt"
 
 	pb "github.com/lni/dragonboat/v4/raftpb"
 
@@ -42,17 +41,20 @@ func bootstrap(log *logstore.Store, addr string) error {
 		return errors.New("replication: the data directory is a node's of a cluster already")
 	case all[0].Last == 0:
 		return errors.New("replication: the log holds no entry: start the single node once, or a new cluster with --peers")
-	case all[0].First != 1:
-		return fmt.Errorf("replication: the log begins with entry %d, since its start was given away: a node that is added would need "+
-			"it, and catching up by checkpoint is not built yet", all[0].First)
+	}
+	save := &logstore.Save{Group: group, Replica: firstNode, State: &logstore.HardState{Term: firstTerm + 1, Vote: firstNode},
+		Bootstrap: &format.Bootstrap{Group: group, Replica: firstNode, Type: uint8(pb.OnDiskStateMachine),
+			Members: []format.Member{{Role: format.MemberVoter, Replica: firstNode, Address: addr}}}}
+	if floor := all[0].Floor; floor > 0 {
+		// The start of the log was given away: the membership stands in a snapshot record there, which nodes that are added pull.
+		save.Snapshot = &format.Snapshot{Group: group, Replica: firstNode, Index: floor, Term: firstTerm, OnDisk: floor, Dummy: true,
+			ConfigChange: 1, Members: save.Bootstrap.Members}
+		save.Commit = all[0].Last
+		return log.Append(save)
 	}
 	next := all[0].Last + 1
 	change := pb.ConfigChange{Type: pb.AddNode, ReplicaID: uint64(firstNode), Address: addr, Initialize: true}
-	return log.Append(&logstore.Save{Group: group, Replica: firstNode,
-		Bootstrap: &format.Bootstrap{Group: group, Replica: firstNode, Type: uint8(pb.OnDiskStateMachine),
-			Members: []format.Member{{Role: format.MemberVoter, Replica: firstNode, Address: addr}}},
-		State:   &logstore.HardState{Term: firstTerm + 1, Vote: firstNode},
-		Entries: []logstore.Entry{{Index: next, Term: firstTerm, Type: format.EntryType(pb.ConfigChangeEntry), Data: pb.MustMarshal(&change)}},
-		Commit:  next,
-	})
+	save.Entries = []logstore.Entry{{Index: next, Term: firstTerm, Type: format.EntryType(pb.ConfigChangeEntry), Data: pb.MustMarshal(&change)}}
+	save.Commit = next
+	return log.Append(save)
 }

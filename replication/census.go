@@ -62,6 +62,7 @@ const (
 	askAdd      ask = 4
 	askPromote  ask = 5
 	askRemove   ask = 6
+	askPull     ask = 7 // a copy of its state, which follows the report
 )
 
 // request is what is asked; addr follows it.
@@ -84,30 +85,40 @@ const (
 
 // query asks a node one thing.
 func query(ctx context.Context, raft string, t *TLS, a ask, self, of format.Replica, addr string) (r Report, err error) {
-	side, err := sideAddress(raft)
+	c, err := dialAsk(ctx, raft, t, &request{Ask: a, Node: uint64(self), Of: uint64(of)}, addr)
 	if err != nil {
 		return r, err
-	}
-	c, err := (&net.Dialer{Timeout: dialWithin}).DialContext(ctx, "tcp", side)
-	if err != nil {
-		return r, err
-	}
-	if t != nil {
-		c = tls.Client(c, t.clientConfig(side))
 	}
 	defer c.Close()
 	stop := context.AfterFunc(ctx, func() { c.Close() })
 	defer stop()
+	return readAnswer(c)
+}
+
+// dialAsk connects to a node and asks; the answer is to be read.
+func dialAsk(ctx context.Context, raft string, t *TLS, q *request, addr string) (net.Conn, error) {
+	side, err := sideAddress(raft)
+	if err != nil {
+		return nil, err
+	}
+	c, err := (&net.Dialer{Timeout: dialWithin}).DialContext(ctx, "tcp", side)
+	if err != nil {
+		return nil, err
+	}
+	if t != nil {
+		c = tls.Client(c, t.clientConfig(side))
+	}
 	_ = c.SetDeadline(time.Now().Add(answerWithin))
-	q := request{Protocol: protocol, Ask: a, AddrLen: uint32(len(addr)), Node: uint64(self), Of: uint64(of)}
+	q.Protocol, q.AddrLen = protocol, uint32(len(addr))
 	copy(q.Magic[:], requestMagic)
 	var b bytes.Buffer
-	_ = binary.Write(&b, binary.LittleEndian, &q) // to memory
+	_ = binary.Write(&b, binary.LittleEndian, q) // to memory
 	b.WriteString(addr)
 	if _, err = c.Write(b.Bytes()); err != nil {
-		return r, err
+		c.Close()
+		return nil, err
 	}
-	return readAnswer(c)
+	return c, nil
 }
 
 // readAnswer reads a length of words, the words of a refusal, and the report.
@@ -148,18 +159,49 @@ func (l *links) answer(c net.Conn, first []byte) {
 	_ = c.SetDeadline(time.Now().Add(answerWithin))
 	ctx, cancel := context.WithTimeout(context.Background(), answerWithin-time.Second)
 	defer cancel()
+	if q.Ask == askPull {
+		l.answerPull(c)
+		return
+	}
 	r, err := l.s.serveAsk(ctx, &q, string(addr))
+	_ = writeAnswer(c, r, err) // who asks again gets another answer
+}
+
+// answerPull serves a pull for as long as it takes.
+func (l *links) answerPull(c net.Conn) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		select {
+		case <-l.s.ended:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	answered, err := l.s.serveImage(ctx, c)
+	if err == nil {
+		return
+	}
+	l.s.o.Log.Info("a copy of this node's state was not taken", "by", c.RemoteAddr(), "err", err)
+	if !answered {
+		_ = writeAnswer(c, Report{}, err) // as above
+	}
+}
+
+// writeAnswer writes a refusal, or a report.
+func writeAnswer(w io.Writer, r Report, refused error) error {
 	var b bytes.Buffer
-	if err != nil {
-		words := err.Error()
+	if refused != nil {
+		words := refused.Error()
 		words = words[:min(len(words), maxWords)]
-		_ = binary.Write(&b, binary.LittleEndian, uint32(len(words)))
+		_ = binary.Write(&b, binary.LittleEndian, uint32(len(words))) // to memory, as all here
 		b.WriteString(words)
 	} else {
 		_ = binary.Write(&b, binary.LittleEndian, uint32(0))
 		_ = binary.Write(&b, binary.LittleEndian, &r)
 	}
-	_, _ = c.Write(b.Bytes()) // who asks again gets another answer
+	_, err := w.Write(b.Bytes())
+	return err
 }
 
 func (s *Sequencer) serveAsk(ctx context.Context, q *request, addr string) (Report, error) {
@@ -256,17 +298,20 @@ func (s *Sequencer) census() {
 	defer s.loops.Done()
 	for s.restFor(censusEvery) {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*censusEvery)
+		st, _ := s.log.Replica(group, s.o.Node)
 		reports := s.poll(ctx, askReport)
 		s.learnMembers(ctx)
 		s.mu.Lock()
+		before := s.mu.reports
 		s.mu.reports = reports
 		for node, r := range reports {
 			s.mu.heard[node] = max(s.mu.heard[node], r.Applied)
-			s.mu.floor = max(s.mu.floor, format.Index(r.Floor))
 		}
 		s.mu.Unlock()
-		s.noteLeftBehind(reports)
+		s.noteLeftBehind(reports, st.Floor)
+		s.watchBehind(reports)
 		if s.peer.Standing().Leads {
+			s.reattach(ctx, before, reports, st)
 			reports[s.o.Node] = s.report(0)
 			s.noteDisks(ctx, reports)
 		}

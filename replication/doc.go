@@ -9,10 +9,10 @@
 //     apply refuses those of one that is over (engine/cluster.go).
 //   - A disk that forgot what it promised never votes (guard.go): the cluster remembers whose disk is whose.
 //   - Log that every member has applied, and no node needs itself, is given away (floor.go); for a member that is away it is
-//     kept as long as Options.Hold says.
+//     kept as long as Options.Hold says. Who lacks it, or is new, pulls a copy of another node's state before it takes part
+//     (pull.go).
 //
-// What is not here yet: catching up by checkpoint. A node that lacks what was given away can not take part, and none is added
-// to a log without a start. There is one raft group.
+// There is one raft group. A pull that breaks off begins anew.
 //
 // It deliberately does not know what an entry means, nor any wire of clients.
 //

@@ -1,6 +1,7 @@
 package replication
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -182,6 +183,13 @@ type want struct {
 // at which the library took a snapshot, and no further than what every member has, or waits for no longer (Options.Hold).
 func (s *Sequencer) SaveFloor(i format.Index) (format.Index, error) {
 	shard, node := uint64(group), uint64(s.o.Node)
+	s.mu.Lock()
+	images := s.mu.images
+	s.mu.Unlock()
+	if images > 0 {
+		st, _ := s.log.Replica(group, s.o.Node)
+		return st.Floor, nil
+	}
 	floor, err := s.db.saveFloor(shard, node)
 	h := s.hosted()
 	if err != nil || h == nil || i <= floor {
@@ -268,26 +276,41 @@ func (s *Sequencer) startsAbove(applied format.Index) error {
 		"Remove this node from its cluster and add it under a new number (queen cluster remove, add; --peer-join)", applied, st.Floor)
 }
 
-// highestFloor is the highest floor of a node, as far as is known: who begins with nothing can be served by nobody above.
-func (s *Sequencer) highestFloor() format.Index {
+// behindRounds is for how many rounds of the census a node is behind what the leader holds before it gives up: who leads may change.
+const behindRounds = 5
+
+// errBehind ends a node that nobody can bring up to date while it runs.
+var errBehind = errors.New("replication: the leader's log begins behind the end of this node's, which was away or slow for longer " +
+	"than log is held (peer.hold): its next start pulls a copy of another node's state")
+
+// watchBehind ends this node when it has been left behind.
+func (s *Sequencer) watchBehind(reports map[format.Replica]Report) {
 	st, _ := s.log.Replica(group, s.o.Node)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return max(st.Floor, s.mu.floor)
+	left := false
+	for _, r := range reports {
+		left = left || r.Flags&ReportLeads != 0 && format.Index(r.Floor) > st.Last
+	}
+	if !left {
+		s.leftRounds = 0
+		return
+	}
+	if s.leftRounds++; s.leftRounds == behindRounds {
+		s.fatal(errBehind)
+	}
 }
 
-// noteLeftBehind tells once of each node that came back after its end of the log was given away here.
-func (s *Sequencer) noteLeftBehind(reports map[format.Replica]Report) {
-	st, _ := s.log.Replica(group, s.o.Node)
+// noteLeftBehind tells once of each node that came back after its end of the log was given away here, where the log began behind
+// floor when they were asked.
+func (s *Sequencer) noteLeftBehind(reports map[format.Replica]Report, floor format.Index) {
 	for node, r := range reports {
 		s.mu.Lock()
-		behind := r.Flags&ReportPart != 0 && format.Index(r.Last) < st.Floor
+		behind := r.Flags&ReportPart != 0 && format.Index(r.Last) < floor
 		tell := behind && !s.mu.behind[node]
 		s.mu.behind[node] = behind
 		s.mu.Unlock()
 		if tell {
 			s.peer.Alarm(fmt.Sprintf("node %d was away for too long", node), fmt.Errorf("its log ends at entry %d, and this node's begins "+
-				"behind %d: remove it, it can not catch up", r.Last, st.Floor))
+				"behind %d: it catches up when it is started again", r.Last, floor))
 		}
 	}
 }

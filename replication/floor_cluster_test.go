@@ -4,12 +4,13 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"strings"
+	"runtime"
 	"testing"
 	"time"
 
 	"queen/engine"
 	"queen/engine/format"
+	"queen/engine/invariants"
 )
 
 // smallLogs lets a cluster go through marks, checkpoints and segments within some thousand messages.
@@ -65,8 +66,7 @@ func (c *testCluster) flow(what string, done func() bool) {
 }
 
 // TestFloorRises: what is consumed leaves the disks of all nodes, the log is given away with it, and nodes restart on what is
-// left of it. A node that is away holds the others back, and comes back by the log; a node that would need the start of it is
-// not added.
+// left of it. A node that is away holds the others back, and comes back by the log.
 func TestFloorRises(t *testing.T) {
 	c := newTestCluster(t, 3, smallLogs)
 	ctx := context.Background()
@@ -109,9 +109,6 @@ func TestFloorRises(t *testing.T) {
 	}
 	c.flow("floors rise after restarts", all(func(node format.Replica) bool { return c.floor(node) > before[node] }))
 
-	if _, err := query(ctx, c.peers[c.leader()], nil, askAdd, 0, 4, freePair(t)); err == nil || !strings.Contains(err.Error(), "given away") {
-		t.Errorf("a node was added to a log without a start: %v", err)
-	}
 	c.stop(3)
 	held, _ := c.sequencer(1).log.Replica(group, 1)
 	c.flow("the log outgrows what is held without node 3", func() bool { n, _ := c.segments(1); return n > 20 })
@@ -125,34 +122,148 @@ func TestFloorRises(t *testing.T) {
 	c.compare(kept)
 }
 
-// TestLeftBehind: a node that was away for longer than the log is held for lacks entries that are gone. Who leads goes on when
-// it comes back, and says so.
-func TestLeftBehind(t *testing.T) {
+// past lets messages flow until every floor has passed an entry.
+func (c *testCluster) past(end format.Index) {
+	c.t.Helper()
+	c.flow("the floors pass", func() bool {
+		for node := range c.nodes {
+			if c.floor(node) <= end {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// marksEqual waits until all nodes have come to one mark, at which their states and logs are equal.
+func (c *testCluster) marksEqual() {
+	c.t.Helper()
+	c.until("equal marks", func() bool {
+		seen := map[format.ManifestMark]bool{}
+		numbers := map[uint64]bool{}
+		for _, n := range c.nodes {
+			m := n.Marked()
+			seen[m], numbers[m.Number] = true, true
+		}
+		if len(numbers) == 1 && len(seen) > 1 {
+			c.t.Fatalf("nodes differ at a mark: %+v", seen)
+		}
+		return len(numbers) == 1
+	})
+}
+
+// TestPull: a node that was away for longer than the log is held for, and one that is new to a log without a start, pull a copy of
+// another node's state and go on from there: with every message, every id that was seen, and the same state at the marks.
+func TestPull(t *testing.T) {
 	c := newTestCluster(t, 3, smallLogs)
 	ctx := context.Background()
+	const kept = 20
+	for i := range kept {
+		for p := range 3 {
+			if _, err := push(ctx, c.nodes[c.leader()], "q", fmt.Sprint("p", p+1), fmt.Sprint(p, "-", i), fmt.Sprint("payload ", p+1, i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 	c.configure("flow")
 	c.flow("a floor", func() bool { return c.floor(1) > 0 })
 	end, _ := c.sequencer(3).log.Replica(group, 3)
 	c.stop(3)
-	c.hold = time.Millisecond
+	c.hold = 2 * time.Second // more than a node that runs lags
 	for _, node := range []format.Replica{1, 2} {
 		c.stop(node)
 	}
 	c.start(1, 2)
-	c.flow("the floor passes node 3", func() bool { return min(c.floor(1), c.floor(2)) > end.Last+100 })
+	c.past(end.Last + 100)
 	c.start(3)
-	c.until("it is told of", func() bool {
-		s := c.sequencer(c.leader())
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return s.mu.behind[3]
+	if st, _ := c.sequencer(3).log.Replica(group, 3); st.Floor <= end.Last {
+		t.Fatalf("node 3 did not pull: %+v", st)
+	}
+	c.compare(kept)
+	c.marksEqual()
+
+	c.peers[4], c.join = freePair(t), 4
+	if _, err := query(ctx, c.peers[c.leader()], nil, askAdd, 0, 4, c.peers[4]); err != nil {
+		t.Fatal(err)
+	}
+	c.start(4)
+	c.compare(kept)
+	c.until("it votes", func() bool {
+		_, err := query(ctx, c.peers[c.leader()], nil, askPromote, 0, 4, "")
+		return err == nil
 	})
-	for range 50 {
-		if _, err := push(ctx, c.nodes[c.leader()], "q", "p", "", "x"); err != nil {
-			t.Fatal(err)
+	at, _ := c.sequencer(4).log.Replica(group, 4)
+	c.past(at.Last)
+	c.compare(kept)
+	c.marksEqual()
+	c.stop(4)
+	c.start(4)
+	for node, n := range c.nodes {
+		c.until("it is caught up", func() bool { return len(readAll(t, n, "q", "p1")) >= kept })
+		if at, err := push(ctx, n, "q", "p1", "0-7", "again"); err != nil || at != 7 {
+			t.Errorf("node %d: the repeat of an id is at %d: %v", node, at, err)
 		}
 	}
-	if got := readAll(t, c.nodes[c.leader()], "q", "p"); len(got) != 50 {
-		t.Errorf("%d messages", len(got))
+	c.compare(kept)
+}
+
+// TestPullCutOff: a node ends at each step of a pull, and the next start begins anew or goes on; once who it pulls from ends.
+func TestPullCutOff(t *testing.T) {
+	c := newTestCluster(t, 3, smallLogs)
+	const kept = 10
+	for i := range kept {
+		for p := range 3 {
+			if _, err := push(context.Background(), c.nodes[c.leader()], "q", fmt.Sprint("p", p+1), fmt.Sprint(p, "-", i), fmt.Sprint("payload ", p+1, i)); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
+	c.configure("flow")
+	c.flow("a floor", func() bool { return c.floor(1) > 0 })
+	c.hold = 2 * time.Second // more than a node that runs lags
+	for _, node := range []format.Replica{1, 2} {
+		c.stop(node)
+		c.start(node)
+	}
+	for point, hits := range map[string]int64{"engine.pull.block-taken": 5, "engine.pull.marked": 1, "engine.pull.old-removed": 1, "engine.pull.moved": 1} {
+		end, _ := c.sequencer(3).log.Replica(group, 3)
+		c.stop(3)
+		c.past(end.Last)
+		ended := make(chan struct{})
+		disarm := invariants.ArmFunc(point, hits, runtime.Goexit)
+		go func() {
+			defer close(ended)
+			if n, err := c.open(3); n != nil || err != nil {
+				t.Errorf("%s was not passed: %v", point, err)
+			}
+		}()
+		<-ended
+		disarm()
+		if t.Failed() {
+			return
+		}
+		c.start(3)
+		c.compare(kept)
+	}
+	c.marksEqual()
+	end, _ := c.sequencer(3).log.Replica(group, 3)
+	c.stop(3)
+	c.past(end.Last)
+	follower := 3 - c.leader() // who is asked first
+	gone := false
+	disarm := invariants.ArmFunc("engine.pull.block-taken", 5, func() { gone = true; c.stop(follower) })
+	defer disarm()
+	started := make(chan error, 1)
+	go func() {
+		n, err := c.open(3)
+		if err == nil {
+			c.nodes[3] = n
+		}
+		started <- err
+	}()
+	if err := <-started; err != nil || !gone {
+		t.Fatal(gone, err)
+	}
+	c.start(follower)
+	c.compare(kept)
 }

@@ -1,6 +1,7 @@
 package replication
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -268,5 +269,75 @@ func TestHoldBack(t *testing.T) {
 	expect(70, 99)
 	if len(s.mu.wants) > 1 {
 		t.Errorf("%d wants are kept for nothing", len(s.mu.wants))
+	}
+}
+
+// TestWatchBehind: a node that the leader can not bring up to date gives up, unless that passes.
+func TestWatchBehind(t *testing.T) {
+	l, err := openFloorLog(testOptions(vfs.NewMem()))
+	must(t, err)
+	defer l.db.log.Close()
+	must(t, l.append(10))
+	var ended error
+	s := &Sequencer{o: Options{Node: 5}, log: l.db.log, fatal: func(err error) { ended = err }}
+	lacks := map[format.Replica]Report{1: {Floor: 11, Flags: ReportLeads}, 2: {Floor: 3}}
+	has := map[format.Replica]Report{1: {Floor: 11}, 2: {Floor: 10, Flags: ReportLeads}}
+	for range behindRounds - 1 {
+		s.watchBehind(lacks)
+	}
+	s.watchBehind(has)
+	for range behindRounds - 1 {
+		s.watchBehind(lacks)
+	}
+	if ended != nil {
+		t.Fatal("it gave up too early")
+	}
+	s.watchBehind(lacks)
+	if ended != errBehind {
+		t.Errorf("it ended with %v", ended)
+	}
+}
+
+// TestSources: a node pulls when who leads lacks what it needs, or nobody leads and all lack it; from followers first.
+func TestSources(t *testing.T) {
+	addresses := map[format.Replica]string{1: "a", 2: "b", 3: "c"}
+	leads, part := Report{Floor: 20, Flags: ReportLeads}, Report{Floor: 20}
+	for what, c := range map[string]struct {
+		reports map[format.Replica]Report
+		last    uint64
+		want    []string
+	}{
+		"nobody answers":               {nil, 10, nil},
+		"all lack it":                  {map[format.Replica]Report{1: part}, 10, []string{"a"}},
+		"one has it, nobody leads":     {map[format.Replica]Report{1: part, 2: {Floor: 10}}, 10, nil},
+		"who leads has it":             {map[format.Replica]Report{1: part, 2: {Floor: 10, Flags: ReportLeads}}, 10, nil},
+		"who leads lacks it":           {map[format.Replica]Report{1: leads, 2: {Floor: 10}}, 9, []string{"b", "a"}},
+		"new, and the log is whole":    {map[format.Replica]Report{1: {Flags: ReportLeads}, 2: part}, 0, nil},
+		"new, and the log begins late": {map[format.Replica]Report{1: leads, 2: {}}, 0, []string{"a"}},
+	} {
+		if got := sources(c.reports, addresses, c.last); !slices.Equal(got, c.want) {
+			t.Errorf("%s: from %v, want %v", what, got, c.want)
+		}
+	}
+}
+
+// TestStuckMembers: who does not get on, although its log reaches into the leader's.
+func TestStuckMembers(t *testing.T) {
+	own := logstore.ReplicaState{Floor: 10, Last: 50}
+	before := map[format.Replica]Report{}
+	now := map[format.Replica]Report{}
+	for node, r := range map[format.Replica][2]Report{
+		2: {{Last: 30, Flags: ReportPart}, {Last: 30, Flags: ReportPart}}, // it is
+		3: {{Last: 30, Flags: ReportPart}, {Last: 31, Flags: ReportPart}}, // gets on
+		4: {{Last: 9, Flags: ReportPart}, {Last: 9, Flags: ReportPart}},   // has to pull
+		5: {{Last: 50, Flags: ReportPart}, {Last: 50, Flags: ReportPart}}, // has everything
+		6: {{Last: 30}, {Last: 30, Flags: ReportPart}},                    // has just begun
+		8: {{Last: 30, Flags: ReportPart}, {Last: 30}},                    // does not take part
+	} {
+		before[node], now[node] = r[0], r[1]
+	}
+	now[7] = Report{Last: 30, Flags: ReportPart} // was not there
+	if got := stuckMembers(before, now, own); !slices.Equal(got, []format.Replica{2}) {
+		t.Errorf("stuck are %v", got)
 	}
 }

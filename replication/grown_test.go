@@ -6,6 +6,7 @@ import (
 	"path"
 	"strings"
 	"testing"
+	"time"
 
 	"queen/engine"
 	"queen/engine/clock"
@@ -83,4 +84,77 @@ func TestGrownFromOneNode(t *testing.T) {
 	if got := readAll(t, c.nodes[1], "q", "p1"); len(got) != 51 {
 		t.Errorf("%d messages after a restart", len(got))
 	}
+}
+
+// TestGrownWithoutAStart: the same of a single node whose log has given its start away: who is added pulls a copy.
+func TestGrownWithoutAStart(t *testing.T) {
+	ctx := context.Background()
+	c := &testCluster{t: t, dir: t.TempDir(), peers: map[format.Replica]string{1: freePair(t)}, nodes: map[format.Replica]*engine.Node{}, set: smallLogs}
+	cfg := engine.Config{FS: vfs.NewOS(vfs.OSOptions{}), Clock: clock.Real(), Rand: clock.RealRand(),
+		Dir: path.Join(c.dir, "node1"), PoolReady: 1, Fatal: func(err error) { panic(err) }}
+	smallLogs(&cfg)
+	single, err := engine.OpenLocal(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const kept = 20
+	for i := range kept {
+		for p := range 3 {
+			if _, err := push(ctx, single, "q", fmt.Sprint("p", p+1), fmt.Sprint(p, "-", i), fmt.Sprint("payload ", p+1, i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	first := func() format.Index {
+		log, lock, err := engine.OpenLog(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer lock.Close()
+		st, _ := log.Replica(group, 1)
+		if err := log.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return st.First
+	}
+	noise := make([]byte, 32<<10)
+	c.until("the log gives its start away", func() bool {
+		for range 100 {
+			if _, err := push(ctx, single, "r", "p", "", string(noise)+fmt.Sprint(time.Now())); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := single.Close(ctx); err != nil {
+			t.Fatal(err)
+		}
+		given := first() > 1
+		if !given {
+			if single, err = engine.OpenLocal(cfg); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return given
+	})
+	if err := Bootstrap(cfg, c.peers[1]); err != nil {
+		t.Fatal(err)
+	}
+	c.begin(1)
+	c.leader()
+	c.compare(kept)
+	for _, node := range []format.Replica{2, 3} {
+		c.peers[node], c.join = freePair(t), node
+		if _, err := query(ctx, c.peers[1], nil, askAdd, 0, node, c.peers[node]); err != nil {
+			t.Fatal(err)
+		}
+		c.start(node)
+		c.until("it votes", func() bool {
+			_, err := query(ctx, c.peers[c.leader()], nil, askPromote, 0, node, "")
+			return err == nil
+		})
+	}
+	c.compare(kept)
+	c.stop(1)
+	c.join = 0
+	c.start(1)
+	c.compare(kept)
 }

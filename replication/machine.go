@@ -88,12 +88,15 @@ func (m *stateMachine) Sync() error { return nil }
 // PrepareSnapshot implements IOnDiskStateMachine.
 func (m *stateMachine) PrepareSnapshot() (any, error) { return nil, nil }
 
-// errNoImage: a replica that lacks the start of the log is not served by the library. It takes the error for a stream that was
-// broken off, and tries again; with any other it would end the process of who leads.
-var errNoImage = fmt.Errorf("replication: catching up by checkpoint is not built yet: %w", sm.ErrSnapshotAborted)
+// errNoImage: a replica that lacks the start of the log is not served by the library, but pulls before it takes part (pull.go). The
+// library takes the error for a stream that was broken off; with any other it would end the process of who leads.
+var errNoImage = fmt.Errorf("replication: no image is streamed: %w", sm.ErrSnapshotAborted)
 
-// SaveSnapshot implements IOnDiskStateMachine.
-func (m *stateMachine) SaveSnapshot(any, io.Writer, <-chan struct{}) error { return errNoImage }
+// SaveSnapshot implements IOnDiskStateMachine. That the library asks for an image at all is noted (reattach).
+func (m *stateMachine) SaveSnapshot(any, io.Writer, <-chan struct{}) error {
+	m.streams.Add(1)
+	return errNoImage
+}
 
 // RecoverFromSnapshot implements IOnDiskStateMachine.
 func (m *stateMachine) RecoverFromSnapshot(io.Reader, <-chan struct{}) error { return errNoImage }

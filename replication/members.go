@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"time"
+
+	"github.com/lni/dragonboat/v4"
 
 	"queen/engine"
 	"queen/engine/format"
@@ -49,7 +52,7 @@ func (s *Sequencer) changeMembers(ctx context.Context, what ask, node format.Rep
 	if !s.leads() {
 		return engine.ErrNotLeader
 	}
-	m, err := s.host.SyncGetShardMembership(ctx, uint64(group))
+	m, err := s.membership(ctx)
 	if err != nil {
 		return fmt.Errorf("replication: the membership is not known: %w", err)
 	}
@@ -67,10 +70,6 @@ func (s *Sequencer) changeMembers(ctx context.Context, what ask, node format.Rep
 		if _, err := sideAddress(addr); err != nil {
 			return err
 		}
-		if floor := s.highestFloor(); floor > 0 {
-			return fmt.Errorf("replication: the log begins behind entry %d, since its start was given away: a node that is added would "+
-				"need it, and catching up by checkpoint is not built yet", floor)
-		}
 		return s.host.SyncRequestAddNonVoting(ctx, uint64(group), uint64(node), addr, m.ConfigChangeID)
 	case what == askPromote && !follows:
 		return fmt.Errorf("replication: node %d is not one that follows", node)
@@ -86,6 +85,18 @@ func (s *Sequencer) changeMembers(ctx context.Context, what ask, node format.Rep
 	return s.host.SyncRequestDeleteReplica(ctx, uint64(group), uint64(node), m.ConfigChangeID)
 }
 
+// membership reads the membership as everybody has agreed on it. What the library drops while the leadership moves is asked anew.
+func (s *Sequencer) membership(ctx context.Context) (*dragonboat.Membership, error) {
+	for {
+		short, cancel := context.WithTimeout(ctx, time.Second)
+		m, err := s.host.SyncGetShardMembership(short, uint64(group))
+		cancel()
+		if err == nil || !s.leads() || !s.rest(ctx) {
+			return m, err
+		}
+	}
+}
+
 // promoteLag is how many entries a node may be behind that is made to vote: until it has caught up it is missing from every
 // majority that needs it.
 const promoteLag = 1000
@@ -94,6 +105,9 @@ func (s *Sequencer) promote(ctx context.Context, node format.Replica, addr strin
 	r, err := query(ctx, addr, s.o.TLS, askReport, s.o.Node, node, "")
 	if err != nil {
 		return fmt.Errorf("replication: node %d does not answer: %w", node, err)
+	}
+	if r.Flags&ReportPart == 0 || r.Leader != uint64(s.o.Node) {
+		return fmt.Errorf("replication: node %d does not follow this leader yet", node)
 	}
 	if own := uint64(s.peer.Standing().Applied); r.Applied+promoteLag < own {
 		return fmt.Errorf("replication: node %d has applied %d of %d entries: it has to catch up first", node, r.Applied, own)

@@ -33,7 +33,7 @@ type Options struct {
 	// a heartbeat is more than a flush or a collection takes on a busy machine, and a failover stays well under two.
 	Tick time.Duration
 	// Hold is how long log that the node itself needs no more is kept for a member that has not applied it: one that was away for
-	// longer can not come back. 0 keeps it as long as that node is a member.
+	// longer pulls a copy of another node's state when it comes back. 0 keeps it as long as that node is a member.
 	Hold time.Duration
 	// TLS secures all connections between nodes, both sides showing their certificates; nil speaks in the clear.
 	TLS *TLS

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"path"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/lni/dragonboat/v4"
@@ -45,9 +46,7 @@ func Open(cfg engine.Config, o Options) (*engine.Node, error) {
 		o.Log = cfg.Log
 	}
 	o.quit = cfg.Quit
-	return engine.OpenWith(cfg, func(log *logstore.Store, fatal func(error)) (engine.Sequencer, error) {
-		return NewSequencer(log, fatal, o)
-	})
+	return settle(cfg, o)
 }
 
 // Sequencer is engine.Sequencer over dragonboat: the entries are raft's, their log is the node's own, and what is committed
@@ -71,8 +70,11 @@ type Sequencer struct {
 	head     []byte // of the entry being applied
 	joined   []byte // the entry being proposed
 	elected  chan raftio.LeaderInfo
-	ended    chan struct{} // closed by Close and Kill
-	loops    sync.WaitGroup
+	// leftRounds is for how many rounds of the census the leader has lacked what this node needs.
+	leftRounds int
+	streams    atomic.Int64  // images that the library wanted since the last round of the census
+	ended      chan struct{} // closed by Close and Kill
+	loops      sync.WaitGroup
 
 	mu struct {
 		sync.Mutex
@@ -85,8 +87,8 @@ type Sequencer struct {
 		heard    map[format.Replica]uint64 // how far others have said to have applied
 		host     *dragonboat.NodeHost      // once it takes part
 		held     bool                      // nothing is proposed: the leadership is about to move
-		floor    format.Index              // the highest that others have told of
 		behind   map[format.Replica]bool   // was told of: it lacks what this node gave away
+		images   int                       // copies of the state that are being taken: the floor stays
 		wants    []want                    // floors that were wanted, the oldest first
 		overdue  format.Index              // wanted for so long that it is held back for nobody
 		dummyFor format.Index              // the floor wanted when the library last took a snapshot

@@ -150,7 +150,7 @@ func (l *loader) beginSegment() error {
 		w.rate.used, w.rate.at = l.tail.used, s.opts.Clock.Mono()
 		return nil
 	}
-	next := uint32(1)
+	next := max(s.opts.FirstSegment, 1)
 	if n := len(s.segments); n > 0 {
 		next, s.chainBefore = s.segments[n-1].seq()+1, s.segments[n-1].sum
 	}

@@ -45,6 +45,11 @@ type Options struct {
 	// new log.
 	Disk format.UUID
 
+	// FirstSegment numbers the first segment of a new log, default 1: numbers below are of segments elsewhere, in which frames of
+	// bulk segments were born. Boot is a number of opens that a new log goes on from.
+	FirstSegment uint32
+	Boot         uint64
+
 	// Proven are indexes that something outside the log proves durable (a checkpoint, a peer): a log that
 	// ends below is rotten, not torn, and Open says so.
 	Proven map[format.RaftGroup]format.Index

@@ -166,7 +166,7 @@ func (l *loader) wasReclaimed(first, end uint32) bool {
 // settleIdentity finds out which data directory this is, and numbers this start.
 func (l *loader) settleIdentity() error {
 	s := l.s
-	s.boot = l.beacon.Boot + 1
+	s.boot = max(l.beacon.Boot, s.opts.Boot) + 1
 	for _, g := range s.segments {
 		s.boot = max(s.boot, g.head.Boot+1)
 		if s.disk.IsZero() {

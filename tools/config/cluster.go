@@ -46,7 +46,7 @@ var clusterSettings = []setting{
 		bind: func(c *Config) pflag.Value { return text(&c.Cluster.Key) }},
 	{key: "peer.tick", def: "50ms", usage: "unit of the timers of elections: a leader silent for 10 to 20 is replaced", needs: "node.id",
 		bind: func(c *Config) pflag.Value { return duration(&c.Cluster.Tick) }},
-	{key: "peer.hold", def: "0s", usage: "how long log is kept that only a node needs which is away or behind; 0 is as long as it is a member",
+	{key: "peer.hold", def: "10m", usage: "how long log is kept that only a node needs which is away or behind; 0 is as long as it is a member",
 		needs: "node.id", bind: func(c *Config) pflag.Value { return durationOrNone(&c.Cluster.Hold) }},
 }
 

@@ -1,0 +1,348 @@
+package replication
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"slices"
+	"time"
+
+	pb "github.com/lni/dragonboat/v4/raftpb"
+
+	"queen/engine"
+	"queen/engine/format"
+	"queen/engine/logstore"
+)
+
+// behindError says that a node lacks what the others have given away, or is new to a log without a start: it takes a copy of
+// another one's state before it takes part.
+type behindError struct {
+	target engine.PullTarget
+	from   []string // raft addresses to pull from, the best first
+}
+
+// Error implements error.
+func (e *behindError) Error() string {
+	return fmt.Sprintf("replication: the log of this node ends at entry %d, and that of the cluster begins behind it", e.target.Last)
+}
+
+// pullTries is how often a node that is behind asks every other one, pullPause how long it rests between, and pullSilence how long
+// who sends may be silent.
+const (
+	pullTries   = 20
+	pullPause   = time.Second
+	pullSilence = time.Minute
+)
+
+// settle opens a node, and lets it catch up first when it has to.
+func settle(cfg engine.Config, o Options) (*engine.Node, error) {
+	for {
+		n, err := engine.OpenWith(cfg, func(log *logstore.Store, fatal func(error)) (engine.Sequencer, error) {
+			s, err := NewSequencer(log, fatal, o)
+			if err == nil {
+				err = s.behind()
+			}
+			return s, err
+		})
+		var behind *behindError
+		if !errors.As(err, &behind) {
+			return n, err
+		}
+		if err := pull(cfg, o.withDefaults(), behind); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// pull tries every source, again and again for a while.
+func pull(cfg engine.Config, o Options, b *behindError) error {
+	lock, err := engine.LockDir(cfg)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	if o.quit != nil {
+		stop := make(chan struct{})
+		defer close(stop)
+		go func() {
+			select {
+			case <-o.quit:
+				cancel()
+			case <-stop:
+			}
+		}()
+	}
+	var errs error
+	for try := range pullTries {
+		errs = nil
+		for _, addr := range b.from {
+			o.Log.Info("pulling a copy of another node's state", "from", addr, "try", try+1)
+			err := pullFrom(ctx, cfg, o, b.target, addr)
+			if err == nil {
+				o.Log.Info("pulled a copy of another node's state", "from", addr)
+				return nil
+			}
+			o.Log.Warn("no copy of another node's state", "from", addr, "err", err)
+			errs = errors.Join(errs, fmt.Errorf("from %s: %w", addr, err))
+		}
+		t := o.Clock.NewTimer(pullPause)
+		select {
+		case <-t.C():
+		case <-ctx.Done():
+			t.Stop()
+			return errEnded
+		}
+	}
+	return fmt.Errorf("replication: no node gave a copy of its state: %w", errs)
+}
+
+// pullFrom takes a copy of one node's state.
+func pullFrom(ctx context.Context, cfg engine.Config, o Options, t engine.PullTarget, addr string) error {
+	c, err := dialAsk(ctx, addr, o.TLS, &request{Ask: askPull, Node: uint64(o.Node), Of: uint64(o.Node)}, "")
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	stop := context.AfterFunc(ctx, func() { c.Close() })
+	defer stop()
+	if _, err := readAnswer(c); err != nil {
+		return err
+	}
+	r := bufio.NewReaderSize(&steadyConn{c}, 256<<10)
+	record, err := readRecord(r)
+	if err != nil {
+		return err
+	}
+	t.Record = recordOf(uint64(group), uint64(o.Node), &record)
+	return engine.ReadImage(ctx, cfg, t, r)
+}
+
+// steadyConn gives up when nothing moves for too long.
+type steadyConn struct{ net.Conn }
+
+// Read implements net.Conn.
+func (c *steadyConn) Read(b []byte) (int, error) {
+	_ = c.SetReadDeadline(time.Now().Add(pullSilence))
+	return c.Conn.Read(b)
+}
+
+// Write implements net.Conn.
+func (c *steadyConn) Write(b []byte) (int, error) {
+	_ = c.SetWriteDeadline(time.Now().Add(pullSilence))
+	return c.Conn.Write(b)
+}
+
+// behind returns nil when this node's log goes on in that of the others, or nobody says otherwise; a *behindError when it has to
+// pull; and any other error when its disk must not vote: then nothing is put onto it either.
+func (s *Sequencer) behind() error {
+	joins := s.joining && s.fresh
+	if len(s.others()) == 0 {
+		return nil
+	}
+	id, boot := s.log.Disk()
+	st, _ := s.log.Replica(group, s.o.Node)
+	for tries := 0; ; tries++ {
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		reports := s.poll(ctx, askReport)
+		cancel()
+		if _, err := judge(engine.Disk{ID: id, Boot: boot}, uint64(st.Last), s.fresh, reports, 0); err != nil {
+			return err
+		}
+		if from := sources(reports, s.others(), uint64(st.Last)); len(from) > 0 {
+			t := engine.PullTarget{Group: group, Replica: s.o.Node, Bootstrap: st.Bootstrap, State: st.State, Disk: id, Boot: boot, Last: st.Last}
+			if t.Bootstrap == nil {
+				t.Bootstrap = &format.Bootstrap{Group: group, Replica: s.o.Node, Join: true, Type: uint8(pb.OnDiskStateMachine)}
+			}
+			return &behindError{target: t, from: from}
+		}
+		born := false
+		for _, r := range reports {
+			born = born || r.Flags&ReportBorn != 0
+		}
+		// Who joins a cluster has to know what it joins; others may be the first to start.
+		if !joins || born {
+			return nil
+		}
+		select {
+		case <-s.o.quit:
+			return errEnded
+		default:
+		}
+		if !s.restFor(10 * pause) {
+			return errEnded
+		}
+	}
+}
+
+// sources are the nodes to pull from when a log that ends at last can not go on in those of the others: that of who leads has no
+// such entry any more, or nobody leads and none has it. Followers come first.
+func sources(reports map[format.Replica]Report, addresses map[format.Replica]string, last uint64) (from []string) {
+	lacking, leads := 0, ""
+	for node, r := range reports {
+		switch {
+		case r.Flags&ReportLeads != 0 && r.Floor <= last:
+			return nil
+		case r.Floor > last:
+			lacking++
+		}
+		switch {
+		case r.Floor == 0:
+		case r.Flags&ReportLeads != 0:
+			leads = addresses[node]
+		default:
+			from = append(from, addresses[node])
+		}
+	}
+	if leads != "" {
+		return append(from, leads)
+	}
+	if lacking < len(reports) {
+		return nil
+	}
+	return from
+}
+
+// serveImage sends a copy of this node's state to another one. Meanwhile the floor stays where it is.
+func (s *Sequencer) serveImage(ctx context.Context, c net.Conn) (answered bool, err error) {
+	s.holdFloor(1)
+	defer s.holdFloor(-1)
+	im, err := s.peer.Image(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer im.Close()
+	base, _ := im.Base()
+	record, err := s.recordAt(base)
+	if err != nil {
+		return false, err
+	}
+	_ = c.SetDeadline(time.Time{})
+	w := bufio.NewWriterSize(&steadyConn{c}, 256<<10)
+	if err := writeAnswer(w, s.report(0), nil); err != nil {
+		return true, err
+	}
+	if err := writeRecord(w, &record); err != nil {
+		return true, err
+	}
+	if err := im.WriteTo(ctx, w); err != nil {
+		return true, err
+	}
+	return true, w.Flush()
+}
+
+func (s *Sequencer) holdFloor(by int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.images += by
+}
+
+// errMember: the membership at an entry is that of the record before it unless it changed between.
+var errMember = errors.New("replication: the membership changed lately: a copy can be taken once the log is given away beyond that")
+
+// recordAt makes the record of an entry above the floor: the membership is that of the floor's record.
+func (s *Sequencer) recordAt(base format.Index) (p pb.Snapshot, err error) {
+	st, _ := s.log.Replica(group, s.o.Node)
+	term, ok := s.log.Term(group, s.o.Node, base)
+	if st.Snapshot == nil || st.Floor == 0 || !ok || st.Snapshot.Index > base {
+		return p, errors.New("replication: this node has all of its log: it can be followed by entries")
+	}
+	changed := false
+	err = s.log.Replay(group, st.Snapshot.Index+1, func(v logstore.View) error {
+		if v.Index > base {
+			return errReplayed
+		}
+		changed = changed || v.Type == format.EntryType(pb.ConfigChangeEntry)
+		return nil
+	})
+	if err != nil && err != errReplayed {
+		return p, err
+	}
+	if changed {
+		return p, errMember
+	}
+	p = snapshotOf(uint64(group), st.Snapshot)
+	p.Index, p.Term, p.OnDiskIndex = uint64(base), uint64(term), uint64(base)
+	return p, nil
+}
+
+// maxRecord bounds a snapshot record on the wire: a membership.
+const maxRecord = 1 << 20
+
+func writeRecord(w io.Writer, p *pb.Snapshot) error {
+	b := pb.MustMarshal(p)
+	if err := binary.Write(w, binary.LittleEndian, uint32(len(b))); err != nil {
+		return err
+	}
+	_, err := w.Write(b)
+	return err
+}
+
+func readRecord(r io.Reader) (p pb.Snapshot, err error) {
+	var n uint32
+	if err := binary.Read(r, binary.LittleEndian, &n); err != nil {
+		return p, err
+	}
+	if n > maxRecord {
+		return p, fmt.Errorf("replication: a record of %d bytes", n)
+	}
+	b := make([]byte, n)
+	if _, err := io.ReadFull(r, b); err != nil {
+		return p, err
+	}
+	return p, p.Unmarshal(b)
+}
+
+// reattach moves the leadership when a member that has pulled a copy can not be served by this leader: the library remembers where the
+// member's log ended before, finds that gone, and sends it no entries that would tell it better. The next leader asks everybody
+// anew. Such a member is one whose log reaches into this node's and does not grow from one round of the census to the next, while
+// the library wants to send an image to somebody.
+func (s *Sequencer) reattach(ctx context.Context, before, reports map[format.Replica]Report, own logstore.ReplicaState) {
+	if s.streams.Swap(0) == 0 {
+		return
+	}
+	stuck := stuckMembers(before, reports, own)
+	if len(stuck) == 0 {
+		return
+	}
+	s.mu.Lock()
+	voters := maps.Clone(s.mu.members.Voters)
+	s.mu.Unlock()
+	var heirs []format.Replica
+	for node, r := range reports {
+		if _, votes := voters[node]; votes && r.Flags&ReportPart != 0 && !slices.Contains(stuck, node) {
+			heirs = append(heirs, node)
+		}
+	}
+	slices.SortFunc(heirs, func(a, b format.Replica) int {
+		return cmp.Or(cmp.Compare(reports[b].Applied, reports[a].Applied), cmp.Compare(a, b))
+	})
+	for _, node := range heirs {
+		s.o.Log.Info("the leadership moves, since this leader does not reach nodes that pulled a copy", "nodes", stuck, "to", node)
+		if err := s.Transfer(ctx, node); err == nil || !s.leads() {
+			return
+		}
+	}
+	s.peer.Alarm(fmt.Sprintf("nodes %v pulled a copy, and this leader does not reach them", stuck),
+		errors.New("no other node can lead: they are served once this node was started again"))
+}
+
+// stuckMembers are those whose log reaches into own, and ended where it does now already a round ago, when own went further.
+func stuckMembers(before, reports map[format.Replica]Report, own logstore.ReplicaState) (stuck []format.Replica) {
+	for node, r := range reports {
+		b, ok := before[node]
+		if ok && r.Flags&ReportPart != 0 && b.Flags&ReportPart != 0 && r.Last == b.Last && format.Index(r.Last) >= own.Floor &&
+			format.Index(r.Last) < own.Last {
+			stuck = append(stuck, node)
+		}
+	}
+	slices.Sort(stuck)
+	return stuck
+}
