@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"queen/engine"
+	"queen/engine/format"
 )
 
 // TestBudgets: what a client must read before its first call stays small, and lists stay short and in order. The bounds are of
@@ -176,4 +177,36 @@ func TestCaps(t *testing.T) {
 		cursor = out["resume_cursor"].(string)
 	}
 	require.Equal(t, want, found)
+}
+
+// TestConfigureTellsEffects: for every option the difference says what it is about, those that cost messages say so, and
+// what is unset goes back, dlqScope too.
+func TestConfigureTellsEffects(t *testing.T) {
+	r := newRig(t, nil)
+	r.configure("q", format.QueueOptions{DLQScopeBatch: true, RetentionBytes: 7, TTL: 9, Set: format.OptDLQScope | format.OptRetentionBytes | format.OptTTL})
+	s := r.connect(Identity{}, nil)
+	diff := func(args map[string]any) map[string]map[string]any {
+		args["queue"] = "q"
+		out := map[string]map[string]any{}
+		for _, x := range ask(t, s, "queue_configure", args)["diff"].([]any) {
+			row := x.(map[string]any)
+			require.NotEmpty(t, row["effect"])
+			out[row["option"].(string)] = row
+		}
+		return out
+	}
+	back := diff(map[string]any{"unset": []string{"dlqScope", "retentionBytes", "ttl"}})
+	require.Equal(t, []any{"batch", "message", true}, []any{back["dlqScope"]["from"], back["dlqScope"]["to"], back["dlqScope"]["destroys"]})
+	require.Equal(t, true, back["retentionBytes"]["destroys"])
+	require.Len(t, back, 3)
+	set := diff(map[string]any{"set": map[string]any{"leaseTime": 7, "retentionMs": 1000}})
+	require.Equal(t, false, set["leaseTime"]["destroys"])
+	require.Equal(t, true, set["retentionMs"]["destroys"])
+	for i := range queueOptions {
+		require.NotEmpty(t, queueOptions[i].effect, queueOptions[i].key)
+	}
+	done := ask(t, s, "queue_configure", map[string]any{"queue": "q", "unset": []string{"dlqScope"}, "dry_run": false})
+	done = ask(t, s, "queue_configure", map[string]any{"queue": "q", "unset": []string{"dlqScope"}, "dry_run": false, "confirm_token": done["confirm_token"]})
+	require.Equal(t, true, done["done"])
+	require.Empty(t, diff(map[string]any{"unset": []string{"dlqScope"}}))
 }

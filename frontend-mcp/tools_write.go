@@ -254,6 +254,7 @@ type optionChange struct {
 	Option   string `json:"option"`
 	From     any    `json:"from"`
 	To       any    `json:"to"`
+	Effect   string `json:"effect" jsonschema:"what the option is about"`
 	Destroys bool   `json:"destroys" jsonschema:"messages may be removed or refused because of it"`
 }
 
@@ -261,10 +262,6 @@ type configureResult struct {
 	Planned
 	Diff []optionChange `json:"diff"`
 }
-
-// destroying are the options that can cost messages.
-var destroying = []string{"retentionSeconds", "completedRetentionSeconds", "retentionEnabled", "ttl", "maxSize", "deadLetterQueue",
-	"dlqAfterMaxRetries", "retryLimit", "maxDeliveries", "retentionSinkHold", "retentionSinkHoldMaxSeconds", "dlqScope"}
 
 func queueConfigure(c *call, in configureArgs) (out configureResult, err error) {
 	q, err := c.engine.Catalog().Queue(c.ctx, c.caller, in.Queue)
@@ -276,6 +273,10 @@ func queueConfigure(c *call, in configureArgs) (out configureResult, err error) 
 		return out, err
 	}
 	for _, name := range in.Unset {
+		if name == "dlqScope" {
+			r.Reset |= format.OptDLQScope
+			continue
+		}
 		i := slices.IndexFunc(queueOptions, func(o option) bool { return o.key == name })
 		if i < 0 {
 			return out, badArgument("unset", "there is an option that no queue has: compare with queue_describe")
@@ -327,11 +328,19 @@ func diffOf(o *format.QueueOptions, r *engine.ConfigureRequest) []optionChange {
 			to = p.value(&def)
 		}
 		if from != to || o.Set&p.bit == 0 && r.Patch.Set&p.bit != 0 {
-			out = append(out, optionChange{p.key, from, to, slices.Contains(destroying, p.key)})
+			out = append(out, optionChange{p.key, from, to, p.effect, p.destroys})
 		}
 	}
-	if r.Patch.Set&format.OptDLQScope != 0 && r.Patch.DLQScopeBatch != o.DLQScopeBatch {
-		out = append(out, optionChange{"dlqScope", dlqScope(o), dlqScope(&r.Patch), true})
+	scope := o.DLQScopeBatch
+	switch {
+	case r.Patch.Set&format.OptDLQScope != 0:
+		scope = r.Patch.DLQScopeBatch
+	case r.Reset&format.OptDLQScope != 0:
+		scope = def.DLQScopeBatch
+	}
+	if scope != o.DLQScopeBatch {
+		out = append(out, optionChange{"dlqScope", dlqScope(o), dlqScope(&format.QueueOptions{DLQScopeBatch: scope}),
+			"whether a failure files its message or the whole batch", true})
 	}
 	return out
 }

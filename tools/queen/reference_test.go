@@ -2,16 +2,20 @@ package main
 
 import (
 	"fmt"
+	"net"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"queen/engine"
 	frontendhttp "queen/frontend-http"
+	frontendkafka "queen/frontend-kafka"
 	frontendmcp "queen/frontend-mcp"
 	"queen/tools/cli"
 	"queen/tools/config"
@@ -98,7 +102,35 @@ func metricsPage() string {
 	for _, m := range frontendhttp.Metrics() {
 		row(code(m.Name), cell(strings.Join(m.Labels, ", ")), cell(m.Help))
 	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		panic(err)
+	}
+	defer l.Close()
+	kafka, err := frontendkafka.New(frontendkafka.Options{Listeners: []frontendkafka.Listener{{Listener: l}}})
+	if err != nil {
+		panic(err)
+	}
+	b.WriteString("\n## Kafka clients\n\nWith `--frontends kafka`.\n\n")
+	described(table(&b, "family", "labels", "what"), kafka.Collectors())
+	b.WriteString("\n## MCP clients\n\nWith `--frontends mcp`.\n\n")
+	described(table(&b, "family", "labels", "what"), frontendmcp.NewMetrics().Collectors())
 	return b.String()
+}
+
+// desc is how the library prints what a family is called, means and is labelled with.
+var desc = regexp.MustCompile(`fqName: "([^"]*)", help: "(.*)", constLabels: .*variableLabels: \{([^}]*)\}`)
+
+func described(row func(...string), all []prometheus.Collector) {
+	for _, c := range all {
+		ch := make(chan *prometheus.Desc, 8)
+		c.Describe(ch)
+		close(ch)
+		for d := range ch {
+			m := desc.FindStringSubmatch(d.String())
+			row(code(m[1]), cell(strings.ReplaceAll(m[3], ",", ", ")), cell(m[2]))
+		}
+	}
 }
 
 func cliPage() string {
