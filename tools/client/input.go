@@ -96,15 +96,26 @@ func readLine(in *bufio.Reader) (line []byte, end bool, err error) {
 func (s *session) objects(each func(value json.RawMessage, waits bool) error) error {
 	limited := &limitedReader{in: s.Input()}
 	in := bufio.NewReaderSize(limited, 1<<16)
-	first, err := firstByte(in)
-	if errors.Is(err, io.EOF) {
-		return nil
+	for {
+		first, err := firstByte(in)
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return s.BadInput(err)
+		}
+		d := json.NewDecoder(in)
+		more, err := s.values(d, in, limited, first == '[', each)
+		if err != nil || !more {
+			return err
+		}
+		in = bufio.NewReaderSize(io.MultiReader(d.Buffered(), in), 1<<16) // behind the array
 	}
-	if err != nil {
-		return s.BadInput(err)
-	}
-	d := json.NewDecoder(in)
-	array := first == '['
+}
+
+// values reads an array, or values up to the end of the input. more is true behind an array.
+func (s *session) values(d *json.Decoder, in *bufio.Reader, limited *limitedReader, array bool,
+	each func(json.RawMessage, bool) error) (more bool, err error) {
 	if array {
 		_, err = d.Token() // the bracket that was seen
 	}
@@ -113,7 +124,7 @@ func (s *session) objects(each func(value json.RawMessage, waits bool) error) er
 		var value json.RawMessage
 		if err = d.Decode(&value); err == nil {
 			if err := each(value, in.Buffered() == 0 && blank(d.Buffered())); err != nil {
-				return err
+				return false, err
 			}
 		}
 	}
@@ -122,12 +133,14 @@ func (s *session) objects(each func(value json.RawMessage, waits bool) error) er
 	}
 	var syntax *json.SyntaxError
 	switch {
-	case err == nil, errors.Is(err, io.EOF) && !array:
-		return nil
+	case err == nil:
+		return true, nil
+	case errors.Is(err, io.EOF) && !array:
+		return false, nil
 	case errors.As(err, &syntax), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
-		return each(nil, true)
+		return false, each(nil, true)
 	}
-	return s.BadInput(err)
+	return false, s.BadInput(err)
 }
 
 // alsoSend sends what came before the end of the input, or before what is wrong with it; an interrupt leaves it.

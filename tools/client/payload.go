@@ -22,6 +22,9 @@ import (
 //	none    in: null                                            out: left out
 var payloads = []string{"auto", "json", "utf8", "base64", "hex", "none"}
 
+// jsonType is the content type of what is JSON. Messages that are printed as JSON leave it out.
+const jsonType = "application/json"
+
 func checkPayload(how string) error {
 	if !slices.Contains(payloads, how) {
 		return cli.Errorf(cli.Usage, "--payload %s: there are %s", how, strings.Join(payloads, ", "))
@@ -77,6 +80,9 @@ func (m *Message) show(how string) {
 		return
 	}
 	data := m.bytes()
+	if m.Encoding == "" {
+		m.ContentType = jsonType // which nothing else tells any more
+	}
 	m.Encoding = how
 	switch {
 	case how == "hex":

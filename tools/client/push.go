@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/base64"
 	"encoding/json"
@@ -80,7 +81,8 @@ func pushCommand(s cli.Streams) *cobra.Command {
 		Long: `Push each PAYLOAD as a message, or each line of standard input when there is none.
 
 With --wrapped the input is JSON objects with "payload" (or "data") and optionally "partition", "transactionId",
-"encoding":"base64", "contentType" and "headers", which is what pop, peek, fetch and tail print with -o json or ndjson.`,
+"encoding":"base64", "contentType" and "headers", which is what pop, peek, fetch and tail print with -o json or ndjson. A
+payload that is JSON loses the spaces between its parts; printed with --payload base64, it keeps every byte.`,
 		Args: cobra.MinimumNArgs(1), ValidArgsFunction: arguments(completeQueue(s))}
 	f := cmd.Flags()
 	f.StringVarP(&p.partition, "partition", "p", "Default", "the partition: the entity that the messages are about")
@@ -199,11 +201,15 @@ func (i *pushItem) unwrap(text []byte) error {
 		return err
 	}
 	i.contentType = w.ContentType
-	i.Payload = w.Payload
 	if w.Encoding == "" {
+		var compact bytes.Buffer // -o json indents what it nests
+		if err := json.Compact(&compact, w.Payload); err != nil {
+			return err
+		}
+		i.Payload, w.Payload = compact.Bytes(), compact.Bytes()
 		if i.header != nil || w.ContentType != "" { // which only the route of bytes takes
 			i.raw = w.Payload
-			i.contentType = cmp.Or(w.ContentType, "application/json")
+			i.contentType = cmp.Or(w.ContentType, jsonType)
 		}
 		return nil
 	}
@@ -214,10 +220,14 @@ func (i *pushItem) unwrap(text []byte) error {
 	if err := checkPayload(w.Encoding); err != nil {
 		return err
 	}
+	if w.Encoding == "utf8" && w.ContentType != "" {
+		i.raw = []byte(encoded)
+		return nil
+	}
 	var err error
 	i.Payload, i.raw, err = readPayload(w.Encoding, []byte(encoded))
 	if i.raw == nil && i.header != nil {
-		i.raw, i.contentType = i.Payload, "application/json"
+		i.raw, i.contentType = i.Payload, jsonType
 	}
 	return err
 }

@@ -14,16 +14,22 @@ import (
 // TestScripts runs the transcripts of testdata/script: every command with its output and exit code, against a real
 // node. They know commands of their own:
 //
-//	node              runs a node and sets QUEEN_URL, NODE_ADDR and NODE_DATA
+//	node [FLAG...]    runs a node and sets QUEEN_URL, NODE_ADDR and NODE_DATA
 //	exits CODE CMD    runs queen and expects its exit code; stdout and stderr are those of the run
+//	fake WHAT [ARG]   runs a server in the node's place and sets QUEEN_URL to it, and NODE_URL to the node:
+//	                  "lost" passes reads on and breaks the connection of writes, "status CODE" refuses every call,
+//	                  "answers FILE" has a line "METHOD END-OF-PATH STATUS BODY" for each answer
+//	interrupts CODE CMD  runs queen, sends SIGINT when it called its node, which is silent, and expects its exit code
 //	take NAME MEMBER  sets a variable to the first such member of the JSON on stdout
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"node":  nodeCommand(t),
-			"exits": exitsCommand,
-			"take":  takeCommand,
+			"node":       nodeCommand(t),
+			"exits":      exitsCommand,
+			"fake":       fakeCommand,
+			"interrupts": interruptsCommand,
+			"take":       takeCommand,
 		},
 		RequireExplicitExec: true,
 	})
@@ -31,11 +37,11 @@ func TestScripts(t *testing.T) {
 
 func nodeCommand(t *testing.T) func(*testscript.TestScript, bool, []string) {
 	return func(ts *testscript.TestScript, neg bool, args []string) {
-		if neg || len(args) > 0 {
-			ts.Fatalf("usage: node")
+		if neg {
+			ts.Fatalf("usage: node [FLAG...]")
 		}
 		dir := ts.MkAbs("node-data")
-		n := runNode(t, dir, nil)
+		n := runNode(t, dir, nil, args...)
 		ts.Defer(func() { n.stop(syscall.SIGTERM) })
 		ts.Setenv("QUEEN_URL", n.url)
 		ts.Setenv("NODE_ADDR", n.url[len("http://"):])
