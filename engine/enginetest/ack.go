@@ -35,6 +35,7 @@ type ackMemo struct {
 	lease    string
 	until    format.Mono
 	before   format.Offset // the cursor then
+	open     format.Offset // from where ids were looked for: what retention took is nobody's to resolve to
 	end      format.Offset // of what was leased
 	after    format.Offset // the cursor behind it
 	conflate bool
@@ -102,7 +103,7 @@ func (s *state) ackKey(by engine.Caller, k ackKey, at []int, ops []engine.Op, re
 		refuse(engine.CodeLeaseInvalid, "invalid or expired lease")
 		return
 	}
-	before, end := c.next, c.bound()
+	before, open, end := c.next, g.next(p), c.bound()
 	sigs := s.resolve(g, p, at, ops, res)
 	if len(sigs) == 0 {
 		return
@@ -110,8 +111,8 @@ func (s *state) ackKey(by engine.Caller, k ackKey, at []int, ops []engine.Op, re
 	filed := s.settle(g, p, sigs, res)
 	if live != nil && c.lease == nil {
 		c.memos = slices.DeleteFunc(c.memos, func(m *ackMemo) bool { return s.t >= m.until })
-		c.memos = append(c.memos, &ackMemo{lease: live.text, until: s.t + memoMicros, before: before, end: end,
-			verdicts: verdicts(p, before, at, ops), filed: filed, after: c.next, conflate: g.conflate})
+		c.memos = append(c.memos, &ackMemo{lease: live.text, until: s.t + memoMicros, before: before, open: open, end: end,
+			verdicts: verdicts(p, open, at, ops), filed: filed, after: c.next, conflate: g.conflate})
 	}
 	s.refresh(p.q, true)
 }
@@ -178,7 +179,7 @@ func verdicts(p *part, next format.Offset, at []int, ops []engine.Op) map[format
 func (s *state) repeated(c *cursor, p *part, k ackKey, at []int, ops []engine.Op, res []engine.Result) bool {
 	i := slices.IndexFunc(c.memos, func(m *ackMemo) bool {
 		return !k.unfenced && strings.EqualFold(m.lease, k.lease) && s.t < m.until &&
-			maps.Equal(m.verdicts, verdicts(p, m.before, at, ops))
+			maps.Equal(m.verdicts, verdicts(p, m.open, at, ops))
 	})
 	if i < 0 {
 		return false
@@ -191,7 +192,7 @@ func (s *state) repeated(c *cursor, p *part, k ackKey, at []int, ops []engine.Op
 			continue
 		}
 		a := ops[i].(*engine.Ack)
-		o, ok := p.resolve(a, m.before, named)
+		o, ok := p.resolve(a, m.open, named)
 		switch {
 		case !ok || o >= m.end:
 			res[i].Err = errUnresolvable()
@@ -233,7 +234,7 @@ func (s *state) resolve(g *group, p *part, at []int, ops []engine.Op, res []engi
 			continue
 		}
 		a := ops[i].(*engine.Ack)
-		o, ok := p.resolve(a, c.next, named)
+		o, ok := p.resolve(a, g.next(p), named)
 		switch {
 		case !ok || o >= bound:
 			res[i].Err = errUnresolvable()

@@ -29,12 +29,12 @@ func (p *player) onceCall(o Op) engine.Caller {
 	return c
 }
 
-// keep remembers a call with a key. Whether a refused ack is found before the log judges it, and so whether that is
-// remembered, is left open; a call with another body that was refused was none.
+// keep remembers a call with a key. Whether a refused ack or a full partition is found before the log judges it, and so
+// whether that is remembered, is left open; a call with another body that was refused was none.
 func (p *player) keep(c engine.Caller, b engine.Batch, res []engine.Result, refused engine.ErrorCode) {
 	switch {
 	case c.Key == "" || refused == engine.CodeIdempotencyClash:
-	case refused == engine.CodeRejectedAck:
+	case refused == engine.CodeRejectedAck, refused == engine.CodeTooLarge, refused == engine.CodeEncryption:
 		p.kept = nil
 	default:
 		p.kept = &keptCall{c, b, res}

@@ -148,13 +148,15 @@ func (g *generator) seldom(o Op) Op {
 	set := func(what string, n int) Op { return Op{Kind: opConfigure, Queue: o.Queue, What: what, N: n} }
 	move := Op{Kind: opRedrive, Queue: o.Queue, Part: o.Part, Back: g.r.IntN(3), Flags: "q" + g.flag("t", 50)}
 	o.Group %= genGroups // nobody gets to know the strange one
-	switch g.r.IntN(9) {
-	case 0:
+	switch g.r.IntN(10) {
+	case 0, 8:
 		return g.subscribe(o)
 	case 1, 7:
 		return Op{Kind: opMessage, Back: o.Back, N: g.r.IntN(4), Flags: g.flag("z", 40)}
 	case 2:
 		return Op{Kind: opWrong, N: g.r.IntN(wrongCalls), Queue: o.Queue, Part: o.Part, Group: o.Group}
+	case 9:
+		return g.budget(o)
 	case 3:
 		return Op{Kind: opSeek, Queue: o.Queue, Part: o.Part, Group: strangeGroup, What: "end"}
 	case 4: // a queue that exists and is empty
@@ -192,6 +194,20 @@ func (g *generator) subscribe(o Op) Op {
 	g.queued = append(ops, Op{Kind: opAdvance, For: g.span(time.Minute)},
 		Op{Kind: opSubscribe, Group: o.Group, For: g.span(time.Minute)}, pop, Op{Kind: opDelQueue, Queue: queue})
 	return Op{Kind: opDelGroup, Queue: o.Queue, Group: o.Group, Flags: g.flag("k", 50)}
+}
+
+// budget fails the head of a partition until it is given up, with a stop in between.
+func (g *generator) budget(o Op) Op {
+	if o.Queue == strangeQueue {
+		o.Queue = 0
+	}
+	pop := Op{Kind: opPop, Queue: o.Queue, Part: o.Part, Group: o.Group, N: 1, For: 30 * time.Second, Flags: "pl"}
+	nack := Op{Kind: opAck, What: "f", Flags: "l"}
+	g.queued = []Op{nack, {Kind: opReopen, Flags: g.flag("c", 60)}}
+	for range 3 {
+		g.queued = append(g.queued, pop, nack)
+	}
+	return pop
 }
 
 // back prefers the newest delivery and reaches far back at times.
@@ -318,7 +334,9 @@ func (g *generator) seek(o Op) Op {
 	if g.chance(8) {
 		o.Group = strangeGroup
 	}
-	o.Flags = g.flag("w", 50)
+	if o.Flags = g.flag("w", 50); o.Flags == "w" {
+		o.Group %= genGroups // a seek of all of a queue registers the group
+	}
 	o.What = []string{"end", "time", "offset"}[g.r.IntN(3)]
 	if o.Flags == "w" && o.What == "offset" {
 		o.What = "time"

@@ -324,8 +324,8 @@ const starvedAfter = 64
 // about it from before, and such a note is used up once.
 func (p *player) judgeOrder(cands, chosen []candidate) error {
 	for _, left := range cands {
-		if slices.Contains(chosen, left) {
-			continue
+		if slices.Contains(chosen, left) || p.s.spent(left.g, left.p) || p.s.maybeSpent(left.g, left.p) {
+			continue // what was given up may have been all there is
 		}
 		for _, c := range chosen {
 			if !p.o.LooseOrder && c.p.q == left.p.q && c.exact && c.fresh && left.exact && left.ready < c.ready {

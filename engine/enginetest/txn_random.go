@@ -419,9 +419,11 @@ func (p *part) sameDue(all []fired, got *engine.Record) {
 	f := &all[0]
 	for i := range all {
 		o := &all[i]
+		if o.by.queue != f.by.queue || o.partition != f.partition || o.due != f.due {
+			continue
+		}
 		b := &p.msgs[o.offset].rec
-		same := b.ID == got.ID || !o.known && bytes.Equal(b.Payload, got.Payload)
-		if o.by.queue != f.by.queue || o.partition != f.partition || o.due != f.due || !same {
+		if b.ID != got.ID && (o.known || !bytes.Equal(b.Payload, got.Payload)) {
 			continue
 		}
 		a := &p.msgs[f.offset].rec
