@@ -285,6 +285,21 @@ func (n *Node) Accept(from format.Replica, h Handover) error {
 	return nil
 }
 
+// errUnread answers a call whose commands the leader can not read: its code is another one.
+var errUnread = &Error{Code: CodeInternal, Message: "the leader can not read what this node handed over for the call: the nodes run different versions"}
+
+// Refused implements Peer: nothing of the call was applied.
+func (n *Node) Refused(request uint64) {
+	c := n.cluster
+	c.mu.Lock()
+	h, ok := c.mu.out[request]
+	delete(c.mu.out, request)
+	c.mu.Unlock()
+	if ok {
+		h.s.finish(errUnread)
+	}
+}
+
 // origins is the command that tells nodes which commands of the next entry are theirs, nil when it holds this node's only.
 func (n *Node) origins(subs []*submission) *format.CommandBuf {
 	var o format.Origin

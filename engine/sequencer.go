@@ -78,6 +78,8 @@ type Peer interface {
 	Dropped(h format.EntryHeader)
 	// Accept takes what another node handed over, each once. ErrNotLeader: this node does not lead that epoch.
 	Accept(from format.Replica, h Handover) error
+	// Refused says that the leader could not read what was handed over with a request, and will not take it.
+	Refused(request uint64)
 	// Standing describes the node to others.
 	Standing() Standing
 	// DiskOf is what the cluster remembers of a node's disk, as far as it is applied here; false for a node that

@@ -15,6 +15,7 @@ import (
 	"queen/engine"
 	"queen/engine/clock"
 	"queen/engine/format"
+	"queen/engine/logstore"
 	"queen/engine/vfs"
 )
 
@@ -28,7 +29,16 @@ type testCluster struct {
 	join  format.Replica // joins instead of starting as one of the first
 	tls   *TLS
 	hold  time.Duration
+	wrap  func(engine.Peer) engine.Peer // stands between nodes and their sequencers
 }
+
+// wrapped is a Sequencer that knows its node by a Peer of the test's.
+type wrapped struct {
+	*Sequencer
+	wrap func(engine.Peer) engine.Peer
+}
+
+func (w *wrapped) Join(p engine.Peer) error { return w.Sequencer.Join(w.wrap(p)) }
 
 func newTestCluster(t *testing.T, nodes int, set func(*engine.Config)) *testCluster {
 	c := &testCluster{t: t, dir: t.TempDir(), peers: map[format.Replica]string{}, nodes: map[format.Replica]*engine.Node{}, set: set}
@@ -86,7 +96,15 @@ func (c *testCluster) open(node format.Replica) (*engine.Node, error) {
 	if c.set != nil {
 		c.set(&cfg)
 	}
-	return Open(cfg, Options{Node: node, Peers: c.peers, Joining: node == c.join, TLS: c.tls, Hold: c.hold, Tick: 20 * time.Millisecond})
+	o := Options{Node: node, Peers: c.peers, Joining: node == c.join, TLS: c.tls, Hold: c.hold, Tick: 20 * time.Millisecond}
+	if c.wrap == nil {
+		return Open(cfg, o)
+	}
+	o.Dir, o.Log = path.Join(cfg.Dir, "raft"), cfg.Log
+	return engine.OpenWith(cfg, func(l *logstore.Store, fatal func(error)) (engine.Sequencer, error) {
+		s, err := NewSequencer(l, fatal, o)
+		return &wrapped{s, c.wrap}, err
+	})
 }
 
 // start opens nodes at once: a cluster forms when a majority is there.

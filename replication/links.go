@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -42,7 +43,12 @@ type taken struct {
 
 	mu     sync.Mutex // held while a handover is taken
 	number uint64
+	// refused are the requests of handovers that could not be read, the newest maxRefused: their node is told on each connection.
+	refused []uint64
 }
+
+// maxRefused bounds them: a node sends none unless its code and the leader's differ.
+const maxRefused = 64
 
 // Bounds of a link. A question (census.go) comes over a connection of its own, to the same port.
 const (
@@ -221,9 +227,9 @@ func (l *links) serve(c net.Conn) {
 		return // an older stream than one that is there
 	}
 	t.mu.Lock()
-	number := t.number
+	number, refused := t.number, slices.Clone(t.refused)
 	t.mu.Unlock()
-	if writeNumber(c, number) != nil {
+	if writeNumber(c, number) != nil || writeRefused(c, refused) != nil {
 		return
 	}
 	_ = c.SetDeadline(time.Time{})
@@ -256,8 +262,15 @@ func (l *links) take(c net.Conn, h hello, t *taken) error {
 			return err
 		}
 		v.Epoch, v.Leader = h.epoch, l.s.o.Node
-		if err := l.takeOne(h.node, t, number, v); err != nil {
+		refused, err := l.takeOne(h.node, t, number, v)
+		if err != nil {
 			return err
+		}
+		if refused {
+			_ = c.SetWriteDeadline(time.Now().Add(writeWithin))
+			if err := writeRefused(c, []uint64{v.Request}); err != nil {
+				return err
+			}
 		}
 		if r.Buffered() == 0 {
 			_ = c.SetWriteDeadline(time.Now().Add(writeWithin))
@@ -269,30 +282,44 @@ func (l *links) take(c net.Conn, h hello, t *taken) error {
 }
 
 // takeOne takes a handover, in its turn. One that can not be read counts as taken: it would be the same when it is sent again,
-// and would hold up what comes behind it. Its caller is told nothing until its own context or the epoch ends.
-func (l *links) takeOne(from format.Replica, t *taken, number uint64, v engine.Handover) error {
+// and would hold up what comes behind it. It is refused: its node is told, which tells its caller.
+func (l *links) takeOne(from format.Replica, t *taken, number uint64, v engine.Handover) (refused bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
 	case number <= t.number:
-		return nil // an earlier connection took it
+		return false, nil // an earlier connection took it
 	case number != t.number+1:
-		return fmt.Errorf("replication: handover %d comes after %d", number, t.number)
+		return false, fmt.Errorf("replication: handover %d comes after %d", number, t.number)
 	}
 	for range notYetTries {
 		err := l.s.peer.Accept(from, v)
 		if !errors.Is(err, engine.ErrNotLeader) {
 			if err != nil {
 				l.s.o.Log.Error("commands of another node were refused", "node", from, "handover", number, "err", err)
+				t.refused = append(t.refused[max(0, len(t.refused)-maxRefused+1):], v.Request)
 			}
 			t.number = number
-			return nil
+			return err != nil, nil
 		}
 		if !l.s.restFor(pause) {
-			return errEnded
+			return false, errEnded
 		}
 	}
-	return engine.ErrNotLeader
+	return false, engine.ErrNotLeader
+}
+
+// refusedMark stands in front of the request of a handover that was refused, where else the number stands up to which handovers
+// are taken.
+const refusedMark = ^uint64(0)
+
+func writeRefused(w io.Writer, requests []uint64) error {
+	for _, request := range requests {
+		if err := errors.Join(writeNumber(w, refusedMark), writeNumber(w, request)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func writeNumber(w io.Writer, n uint64) error {

@@ -1,7 +1,10 @@
 package replication
 
 import (
+	"context"
 	"errors"
+	"slices"
+	"sync/atomic"
 	"testing"
 
 	"queen/engine"
@@ -29,16 +32,51 @@ func TestUnreadableHandover(t *testing.T) {
 	for _, v := range []struct {
 		number   uint64
 		commands int
-	}{{1, 1}, {2, 7}, {2, 7}, {3, 1}, {3, 1}} {
+		refused  bool
+	}{{1, 1, false}, {2, 7, true}, {2, 7, false}, {3, 1, false}, {3, 1, false}} {
 		h := engine.Handover{Request: 10 + v.number, Commands: make([]byte, v.commands)}
-		if err := l.takeOne(2, of, v.number, h); err != nil || of.number != v.number {
-			t.Errorf("handover %d: %v, taken up to %d", v.number, err, of.number)
+		if refused, err := l.takeOne(2, of, v.number, h); err != nil || of.number != v.number || refused != v.refused {
+			t.Errorf("handover %d: refused %v, %v, taken up to %d", v.number, refused, err, of.number)
 		}
 	}
 	if len(p.accepted) != 2 || p.accepted[0] != 11 || p.accepted[1] != 13 {
 		t.Errorf("taken: %v", p.accepted)
 	}
-	if err := l.takeOne(2, of, 5, engine.Handover{}); err == nil || of.number != 3 {
+	if !slices.Equal(of.refused, []uint64{12}) {
+		t.Errorf("refused: %v", of.refused)
+	}
+	if _, err := l.takeOne(2, of, 5, engine.Handover{}); err == nil || of.number != 3 {
 		t.Errorf("a handover out of its turn: %v, %d", err, of.number)
 	}
+}
+
+// TestRefusedHandover: the caller of commands that the leader can not read is told, and the calls behind it go on.
+func TestRefusedHandover(t *testing.T) {
+	var refused atomic.Bool
+	c := &testCluster{t: t, dir: t.TempDir(), peers: map[format.Replica]string{1: freePair(t), 2: freePair(t), 3: freePair(t)}}
+	c.wrap = func(p engine.Peer) engine.Peer { return &deaf{p, &refused} }
+	c.begin(1, 2, 3)
+	follower := c.leader()%3 + 1
+	ctx := context.Background()
+	_, err := push(ctx, c.nodes[follower], "q", "p", "", "not understood")
+	var e *engine.Error
+	if !errors.As(err, &e) || e.Code != engine.CodeInternal || e.Outcome != engine.OutcomeNone {
+		t.Errorf("the caller was told %v", err)
+	}
+	if at, err := push(ctx, c.nodes[follower], "q", "p", "", "understood"); err != nil || at != 0 {
+		t.Errorf("the next call is at %d: %v", at, err)
+	}
+}
+
+// deaf does not understand the first commands that another node hands over.
+type deaf struct {
+	engine.Peer
+	refused *atomic.Bool
+}
+
+func (d *deaf) Accept(from format.Replica, h engine.Handover) error {
+	if !d.refused.Swap(true) {
+		return errors.New("these are no commands")
+	}
+	return d.Peer.Accept(from, h)
 }

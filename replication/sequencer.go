@@ -29,6 +29,8 @@ const (
 	inFlight = 4
 	// proposeWithin is how long the library keeps account of a proposal. What it says then counts for nothing.
 	proposeWithin = 30 * time.Second
+	// keptJoined bounds the memory that is kept for the next entry; where the fuser stops adding, and a larger one is alone.
+	keptJoined = 4 << 20
 	// pause is between tries of what the library can not do at the moment.
 	pause = 5 * time.Millisecond
 )
@@ -374,6 +376,9 @@ func (s *Sequencer) Propose(p *engine.Proposal) error {
 	epoch, ok := s.takeRoom()
 	if !ok {
 		return nil
+	}
+	if cap(s.joined) > keptJoined {
+		s.joined = nil
 	}
 	s.joined = p.AppendTo(s.joined[:0])
 	for {

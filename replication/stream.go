@@ -138,14 +138,14 @@ func (st *stream) greet(c net.Conn) error {
 	if _, err := c.Write(h.append(nil)); err != nil {
 		return err
 	}
-	var b [8]byte
-	if _, err := io.ReadFull(c, b[:]); err != nil {
+	number, err := readNumber(c)
+	if err != nil {
 		return err
 	}
 	_ = c.SetDeadline(time.Time{})
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	st.takenLocked(binary.LittleEndian.Uint64(b[:]))
+	st.takenLocked(number)
 	st.mu.conn, st.mu.sent, st.mu.broken = c, 0, false
 	if st.mu.ended {
 		return errEnded
@@ -187,6 +187,12 @@ func (st *stream) send(c net.Conn) error {
 	}
 }
 
+func readNumber(r io.Reader) (uint64, error) {
+	var b [8]byte
+	_, err := io.ReadFull(r, b[:])
+	return binary.LittleEndian.Uint64(b[:]), err
+}
+
 // next waits for what was not sent yet; false when the connection broke or the stream ended.
 func (st *stream) next() ([]queued, bool) {
 	st.mu.Lock()
@@ -202,16 +208,21 @@ func (st *stream) next() ([]queued, bool) {
 	return batch, true
 }
 
-// acks reads how far the leader has taken the stream.
+// acks reads how far the leader has taken the stream, and what it refused.
 func (st *stream) acks(c net.Conn) {
 	defer st.l.done.Done()
-	var b [8]byte
 	for {
-		_, err := io.ReadFull(c, b[:])
+		number, err := readNumber(c)
+		if err == nil && number == refusedMark {
+			if number, err = readNumber(c); err == nil {
+				st.l.s.peer.Refused(number)
+				continue
+			}
+		}
 		st.mu.Lock()
 		current := st.mu.conn == c
 		if current && err == nil {
-			st.takenLocked(binary.LittleEndian.Uint64(b[:]))
+			st.takenLocked(number)
 		} else if current {
 			st.mu.broken = true
 			st.mu.changed.Broadcast()
