@@ -4,6 +4,8 @@ go 1.26.8
 
 require github.com/google/uuid v1.6.0
 
+require go.uber.org/goleak v1.3.0
+
 require (
 	github.com/DataDog/zstd v1.4.5 // indirect
 	github.com/HdrHistogram/hdrhistogram-go v1.1.2 // indirect

@@ -50,6 +50,8 @@ type Identity struct {
 	Mode Mode
 	// inner calls are the server's own and not counted.
 	inner bool
+	// gone ends when nobody waits for the answer any more; nil when that can not be told.
+	gone context.Context
 }
 
 // subject names the caller for the audit and for what is bound to it.

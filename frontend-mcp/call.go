@@ -40,6 +40,10 @@ func (f *Frontend) begin(ctx context.Context, t *tool, req *mcp.CallToolRequest)
 	}
 	c := &call{f: f, tool: t, req: req, id: id, caller: id.caller(), engine: e, room: defaultRoom}
 	c.ctx, c.cancel = context.WithTimeout(ctx, callTime)
+	if id.gone != nil && t != nil && t.readOnly() { // what writes goes on, as clients of earlier revisions expect
+		stop, cancel := context.AfterFunc(id.gone, c.cancel), c.cancel
+		c.cancel = func() { stop(); cancel() }
+	}
 	return c, nil
 }
 

@@ -89,7 +89,7 @@ func (f *Frontend) originAllowed(r *http.Request) bool {
 // identify finds out who calls and holds the tenant to its rate; narrow is what the path asks for.
 func (f *Frontend) identify(narrow Mode, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		id := &Identity{Tenant: format.DefaultTenant, Mode: narrow}
+		id := &Identity{Tenant: format.DefaultTenant, Mode: narrow, gone: r.Context()}
 		if v := r.Header.Get("X-MCP-Readonly"); v != "" {
 			readonly, err := strconv.ParseBool(v)
 			if err != nil {

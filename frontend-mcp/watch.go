@@ -41,7 +41,7 @@ func (w *watcher) subscribe(ctx context.Context, req *mcp.SubscribeRequest) erro
 			Message: "subscriptions over HTTP need revision " + newEra + ": this server keeps no sessions"}
 	}
 	id := *identityOf(ctx)
-	id.inner = true // looking again costs the caller nothing
+	id.inner, id.gone = true, nil // looking again costs the caller nothing, and goes on for other subscribers
 	sum, err := w.f.look64(ctx, &id, req.Params.URI)
 	if err != nil {
 		return err

@@ -119,7 +119,7 @@ func metricsPage() string {
 }
 
 // desc is how the library prints what a family is called, means and is labelled with.
-var desc = regexp.MustCompile(`fqName: "([^"]*)", help: "(.*)", constLabels: .*variableLabels: \{([^}]*)\}`)
+var desc = regexp.MustCompile(`fqName: "([^"]*)", help: "(.*?)"(?:, unit: "[^"]*")?, constLabels: .*variableLabels: \{([^}]*)\}`)
 
 func described(row func(...string), all []prometheus.Collector) {
 	for _, c := range all {
