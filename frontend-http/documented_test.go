@@ -100,6 +100,7 @@ func answersAsTold(method, path string, res *fasthttp.Response) error {
 		return fmt.Errorf("status %d: %w: %s", status, err, cut(string(res.Body())))
 	}
 	v = plainNumbers(v)
+	note(v)
 	if err := media.Schema.Value.VisitJSON(v); err != nil {
 		return fmt.Errorf("status %d: %w\n%s", status, err, cut(string(res.Body())))
 	}
