@@ -140,6 +140,19 @@ func TestRacesHaveOneWinner(t *testing.T) {
 			cancelled++
 		}
 	}
+	race("timer", func(round, worker int) bool {
+		schedule := &engine.Timer{Op: format.TimerSchedule, Queue: "never", Key: fmt.Sprint("t", round), Partition: "p", Delay: time.Hour,
+			Message: engine.Message{Payload: []byte("1")}}
+		res, err := r.node.Do(t.Context(), someone, engine.Batch{Ops: []engine.Op{schedule}})
+		if err != nil || res[0].Err != nil {
+			t.Error(res, err)
+		}
+		return err == nil && res[0].Timer.Status == format.TimerScheduled
+	})
+	race("cancel of a timer", func(round, worker int) bool {
+		res, err := r.node.Do(t.Context(), someone, engine.Batch{Ops: []engine.Op{&engine.Timer{Op: format.TimerCancel, Queue: "never", Key: fmt.Sprint("t", round)}}})
+		return err == nil && res[0].Timer.Status == format.TimerCancelled
+	})
 	r.node.Settle()
 	fired := 0
 	if p, err := r.node.Catalog().Partition(t.Context(), someone, "timers", "p"); err == nil {
