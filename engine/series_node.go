@@ -100,6 +100,9 @@ func (d *rendering) tally() {
 		}
 		first := d.tallied
 		for d.tallied < len(d.messages) && d.messages[d.tallied].Claim == i {
+			age := uint64(max(d.answer.header.W-d.messages[d.tallied].CreatedAt, 0))
+			c[stats.PopLag] += age
+			c[stats.PopLagMax] = max(c[stats.PopLagMax], age)
 			d.tallied++
 		}
 		c[stats.PopMessages] = uint64(d.tallied - first)

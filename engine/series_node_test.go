@@ -55,7 +55,7 @@ func TestActivity(t *testing.T) {
 		return info.ID
 	}
 	consumed := stats.Counts{stats.PopRequests: 1, stats.PopMessages: 3, stats.PopEmpty: 1, stats.AckRequests: 1,
-		stats.AckSuccess: 1, stats.AckFailed: 1}
+		stats.AckSuccess: 1, stats.AckFailed: 1, stats.PopLag: 180_000_000, stats.PopLagMax: 60_000_000}
 	require.Equal(t, []stats.Counts{{stats.PushRequests: 1, stats.PushMessages: 3, stats.PushBytes: 4}, consumed}, total(someone, id("q")))
 	require.Equal(t, []stats.Counts{{stats.PushRequests: 1, stats.PushMessages: 1, stats.PushBytes: 1}, {}}, total(someone, id("r")))
 	require.Equal(t, []stats.Counts{{stats.PushRequests: 1, stats.PushMessages: 4, stats.PushBytes: 5}, consumed}, total(someone, 0))

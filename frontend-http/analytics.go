@@ -24,6 +24,10 @@ func analyticsRoutes() []*route {
 			Summary: "What was done to each queue over time, of the last two hours at most. What is not measured is null; " +
 				"queues that are not counted do not appear.",
 			Query: window, Response: "QueueOps", Status: 200, Handle: queueOps},
+		{Method: "GET", Path: "/api/v1/analytics/queue-lag", Access: readOnly, Mark: operator,
+			Summary: "How old messages were when they were delivered, by queue and time, of the last two hours at most. " +
+				"Where nothing was delivered there is no point.",
+			Query: window, Response: "QueueLag", Status: 200, Handle: queueLag},
 		{Method: "GET", Path: "/api/v1/analytics/workload", Access: readOnly, Mark: operator,
 			Summary:  "The same by namespace, task or queue.",
 			Query:    append([]param{{Name: "groupBy", Type: "string", About: "namespace, task or queue (default)."}}, window...),
@@ -193,6 +197,55 @@ func queueOps(c *call) error {
 	return c.operationsOver("queueName", "queues", func(q *engine.QueueInfo) (string, bool) { return q.Name, true }, "")
 }
 
+// queueLag answers GET /api/v1/analytics/queue-lag with a bare array.
+func queueLag(c *call) error {
+	w, err := c.window()
+	if err != nil {
+		return err
+	}
+	ops, err := c.operations()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := c.deadline(readDeadline)
+	defer cancel()
+	names, all, err := c.activity(ctx, ops, &w, func(q *engine.QueueInfo) (string, bool) { return q.Name, true })
+	if err != nil {
+		return err
+	}
+	o := out{c.buffer()}
+	o.open('[')
+	for _, name := range names {
+		b := all[name]
+		for i := range b.rows {
+			if b.rows[i][stats.PopMessages] == 0 {
+				continue
+			}
+			o.open('{')
+			o.str("queueName", name)
+			o.count("popCount", b.rows[i][stats.PopMessages])
+			o.popLag(&b.rows[i])
+			o.num("bucketMinutes", int64(w.width/minuteMicros))
+			o.time("bucketTime", b.first+format.Wall(i)*b.width)
+			o.close('}')
+		}
+	}
+	o.close(']')
+	c.send(200, o.b)
+	return nil
+}
+
+// popLag writes how old messages were when they were delivered; null where none was.
+func (o *out) popLag(n *stats.Counts) {
+	if n[stats.PopMessages] == 0 {
+		o.null("avgLagMs")
+		o.null("maxLagMs")
+		return
+	}
+	o.float("avgLagMs", float64(n[stats.PopLag])/float64(n[stats.PopMessages])/1000)
+	o.float("maxLagMs", float64(n[stats.PopLagMax])/1000)
+}
+
 // workload answers GET /api/v1/analytics/workload.
 func workload(c *call) error {
 	q := c.query()
@@ -272,10 +325,11 @@ func (o *out) operations(n *stats.Counts, width format.Wall) {
 	o.count("ackRequests", n[stats.AckRequests])
 	o.count("ackSuccess", n[stats.AckSuccess])
 	o.count("ackFailed", n[stats.AckFailed])
-	for _, none := range []string{"transactions", "partitionsCreated", "partitionsDeleted", "partitionCount", "avgLagMs",
-		"maxLagMs", "parkedCount"} {
+	for _, none := range []string{"transactions", "partitionsCreated", "partitionsDeleted", "partitionCount"} {
 		o.null(none)
 	}
+	o.popLag(n)
+	o.null("parkedCount")
 	seconds := float64(width) / 1e6
 	o.float("pushPerSecond", float64(n[stats.PushMessages])/seconds)
 	o.float("popPerSecond", float64(n[stats.PopMessages])/seconds)

@@ -73,7 +73,7 @@ func TestAnalytics(t *testing.T) {
 	n.push1("other", "p", "x", `1`)
 	ops := n.get("/api/v1/analytics/queue-ops" + atNode + "&queue=q").is(200)
 	ops.equal(`["q"]`, "queues").equal(`1`, "bucketMinutes").equal(`5`, "series", 0, "pushMessages").
-		equal(`3`, "series", 0, "ackFailed").equal(`null`, "series", 0, "avgLagMs")
+		equal(`3`, "series", 0, "ackFailed").equal(`0`, "series", 0, "avgLagMs")
 	n.get("/api/v1/status"+atNode).is(200).equal(`6`, "throughput", 0, "ingested").equal(`2`, "queues", "total")
 	n.get("/api/v1/status"+atNode+"&queue=other").is(200).equal(`1`, "throughput", 0, "ingested").equal(`1`, "queues", "total")
 	n.get("/api/v1/status/analytics"+atNode+"&interval=hour").is(200).equal(`6`, "dataPoints", 0, "messages").
@@ -85,4 +85,27 @@ func TestAnalytics(t *testing.T) {
 	n.get("/api/v1/status/queues?namespace=none").is(200).equal(`[]`, "queues")
 	n.get("/api/v1/status/queues?limit=1&offset=1").is(200).equal(`1`, "pagination", "offset")
 	start(t).get("/api/v1/status").is(501)
+}
+
+// Goal: the lag of deliveries is what it was, on average and at most, where something was delivered; what was not is not
+// told as 0.
+func TestQueueLag(t *testing.T) {
+	n, c := startNodeOn(t)
+	n.push1("q", "p", "a", `1`)
+	c.Advance(3 * time.Second)
+	n.push1("q", "p", "b", `2`)
+	c.Advance(time.Second)
+	n.get("/api/v1/pop/queue/q?consumerGroup=g&subscriptionMode=all").is(200)
+	c.Advance(time.Minute)
+	n.push1("q", "p", "c", `3`)
+	n.push1("idle", "p", "a", `1`)
+	lag := n.get("/api/v1/analytics/queue-lag").is(200)
+	lag.equal(`"q"`, 0, "queueName").equal(`2`, 0, "popCount").equal(`2500`, 0, "avgLagMs").equal(`4000`, 0, "maxLagMs").
+		equal(`1`, 0, "bucketMinutes").equal(`"2026-11-29T10:00:00.000000Z"`, 0, "bucketTime").lacks(1)
+	n.get("/api/v1/analytics/queue-ops").is(200).equal(`2500`, "series", 0, "avgLagMs").equal(`null`, "series", 1, "avgLagMs")
+	n.get("/api/v1/analytics/queue-lag?from=2026-11-30&to=2026-11-29").is(400)
+	detail := n.get("/api/v1/status/queues/q").is(200)
+	detail.equal(`"q"`, "queue", "name").equal(`3`, "partitions", 0, "messages", "nextOffset").equal(`3`, "totals", "total").
+		equal(`3`, "totals", "pending")
+	n.get("/api/v1/status/queues/none").is(404).equal(`"Queue not found"`, "error")
 }

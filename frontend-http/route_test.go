@@ -95,6 +95,8 @@ var examples = map[string]example{
 	"POST /api/v1/system/kv-timers":             {body: `{"kv":true,"timersFire":true}`},
 	"GET /api/v1/status":                        {target: "/api/v1/status" + atNode},
 	"GET /api/v1/status/queues":                 {target: "/api/v1/status/queues?queue=q"},
+	"GET /api/v1/status/queues/:queue":          {target: "/api/v1/status/queues/q"},
+	"GET /api/v1/analytics/queue-lag":           {target: "/api/v1/analytics/queue-lag" + atNode},
 	"GET /api/v1/status/analytics":              {target: "/api/v1/status/analytics" + atNode},
 	"GET /api/v1/diagnose":                      {},
 	"GET /api/v1/raft/members":                  {},

@@ -16,7 +16,71 @@ func statusRoutes() []*route {
 		{Method: "GET", Path: "/api/v1/status/queues", Access: readOnly, Mark: operator, Summary: "List queues with their messages.",
 			Query: append([]param{{Name: "limit", Type: "integer", About: "Default 100, at most 1000."},
 				{Name: "offset", Type: "integer"}}, which...), Response: "StatusQueues", Status: 200, Handle: statusQueues},
+		{Method: "GET", Path: "/api/v1/status/queues/:queue", Access: readOnly, Mark: operator,
+			Summary: "Describe a queue with its partitions, at most 1000 of them.", Response: "StatusQueueDetail", Status: 200,
+			Handle: statusQueue, split: everything},
 	}
+}
+
+// statusQueue answers GET /api/v1/status/queues/:queue.
+func statusQueue(c *call) error {
+	queue, err := c.name(0)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := c.deadline(readDeadline)
+	defer cancel()
+	info, err := c.engine.Catalog().Queue(ctx, c.caller, queue)
+	if err != nil {
+		return queueNotFound(err)
+	}
+	rows, next, err := c.engine.Catalog().Partitions(ctx, c.caller, queue, 0, engine.Page{Limit: pageRows})
+	if err != nil {
+		return queueNotFound(err)
+	}
+	o := out{c.buffer()}
+	o.open('{').key("queue").open('{')
+	o.queueHead(&info)
+	o.key("config").open('{')
+	o.num("leaseTime", info.Options.LeaseTime)
+	o.num("retryLimit", info.Options.RetryLimit)
+	o.num("retryDelay", info.Options.RetryDelayMs)
+	o.num("maxSize", info.Options.MaxSize)
+	o.num("ttl", info.Options.TTL)
+	o.num("priority", info.Options.Priority)
+	o.close('}').close('}').key("partitions").open('[')
+	for i := range rows {
+		o.statusPartition(&rows[i])
+	}
+	o.close(']')
+	if next != "" {
+		o.bool("truncated", true)
+	}
+	o.key("totals").counts(info.Messages, info.Pending, info.Processing, info.DeadLetters)
+	o.close('}')
+	c.send(200, o.b)
+	return nil
+}
+
+// statusPartition writes a partition with where its slowest consumer group stands; when its oldest message was pushed is
+// in the log only, and is not looked up here.
+func (o *out) statusPartition(p *engine.PartitionInfo) {
+	o.open('{')
+	o.id("id", uint64(p.ID))
+	o.str("name", p.Name)
+	o.key("messages").open('{')
+	o.count("firstOffset", uint64(p.Start))
+	o.count("nextOffset", uint64(p.End))
+	o.close('}')
+	o.key("stats").counts(uint64(p.End-p.Start), p.Pending, p.Processing, p.DeadLetters)
+	o.key("cursor").open('{')
+	o.count("pending", p.Pending)
+	o.count("processing", p.Processing)
+	o.close('}')
+	o.time("lastActivity", p.LastWriteAt)
+	o.null("oldestMessage")
+	o.time("newestMessage", p.LastWriteAt)
+	o.close('}')
 }
 
 // statusSum answers GET /api/v1/status.

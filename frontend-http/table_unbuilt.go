@@ -10,9 +10,7 @@ func unbuiltRoutes() []*route {
 				Status: 501})
 		}
 	}
-	add(operator, readOnly, "Status and analytics.", "GET", "/api/v1/status/queues/:queue",
-		"GET", "/api/v1/analytics/queue-lag",
-		"GET", "/api/v1/analytics/queue-parked-replicas", "GET", "/api/v1/analytics/retention",
+	add(operator, readOnly, "Status and analytics.", "GET", "/api/v1/analytics/queue-parked-replicas", "GET", "/api/v1/analytics/retention",
 		"GET", "/api/v1/analytics/dlq-signatures",
 		"GET", "/api/v1/analytics/partition-liveness", "GET", "/api/v1/analytics/system-metrics",
 		"GET", "/api/v1/analytics/worker-metrics")

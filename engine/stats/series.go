@@ -20,17 +20,22 @@ const (
 	AckSuccess
 	AckFailed
 	Transactions
+	// PopLag adds up how old messages were when they were delivered, microseconds; PopLagMax is the oldest one's age.
+	PopLag
+	PopLagMax
 	kinds
 )
 
 // Counts are one number of each kind.
 type Counts [kinds]uint64
 
-// Add adds o to c.
+// Add adds o to c; of what is a maximum the larger one stays.
 func (c *Counts) Add(o *Counts) {
+	most := max(c[PopLagMax], o[PopLagMax])
 	for i, v := range o {
 		c[i] += v
 	}
+	c[PopLagMax] = most
 }
 
 // SeriesKey names one series: a tenant's, with Queue 0, or one of its queues'.
@@ -82,8 +87,21 @@ func (s *Series) Add(k SeriesKey, minute int64, c *Counts) {
 	}
 	b := r.at(minute)
 	for i, v := range c {
-		if v != 0 {
+		switch {
+		case v == 0:
+		case Kind(i) == PopLagMax:
+			raise(&b.counts[i], v)
+		default:
 			b.counts[i].Add(v)
+		}
+	}
+}
+
+// raise lifts a maximum.
+func raise(at *atomic.Uint64, v uint64) {
+	for {
+		if was := at.Load(); was >= v || at.CompareAndSwap(was, v) {
+			return
 		}
 	}
 }

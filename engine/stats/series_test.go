@@ -51,3 +51,16 @@ func TestSeriesBound(t *testing.T) {
 	require.Equal(t, Counts{PushMessages: 1}, sum)
 	require.Len(t, s.rings, seriesKeys/2+1)
 }
+
+// Goal: ages add up, and of the oldest ones the oldest stays, in a minute and over minutes.
+func TestSeriesKeepsMaxima(t *testing.T) {
+	var s Series
+	k := SeriesKey{Queue: 1}
+	s.Add(k, 101, &Counts{PopLag: 5, PopLagMax: 5})
+	s.Add(k, 101, &Counts{PopLag: 7, PopLagMax: 4})
+	s.Add(k, 102, &Counts{PopLag: 9, PopLagMax: 9})
+	_, sum, _ := readSeries(&s, k, 101, 101)
+	require.Equal(t, Counts{PopLag: 12, PopLagMax: 5}, sum)
+	_, sum, _ = readSeries(&s, k, 0, 103)
+	require.Equal(t, Counts{PopLag: 21, PopLagMax: 9}, sum)
+}
