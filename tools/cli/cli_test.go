@@ -33,6 +33,9 @@ func TestFormats(t *testing.T) {
 		{"ndjson", 0, ""},
 		{"ndjson", 2, "{\"name\":\"<a>\",\"n\":1}\n{\"name\":\"b\\u001b[31m\",\"n\":2}\n"},
 		{"yaml", 1, "- \"n\": 1\n  name: <a>\n"},
+		{"yaml", 0, "[]\n"},
+		{"name", 2, "<a>\nb\x1b[31m\n"},
+		{"help", 2, "FIELD  TYPE    COLUMN  WHAT\nname   string  name\nn      number  n\n"},
 	} {
 		var out strings.Builder
 		p := NewPrinter(&out, c.format, rowColumns)

@@ -72,7 +72,10 @@ func Command[R any](s Streams, cmd *cobra.Command, usual string, columns []Colum
 	check := cmd.Args
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if o.format == "help" { // before arguments and needed flags are missed
-			return printFields(s, cmd, Fields(columns))
+			if err := printFields(s.Out, Fields(columns)); err != nil {
+				return err
+			}
+			return &Error{Code: Done} // ends it here, as done
 		}
 		if check == nil {
 			return nil

@@ -2,10 +2,10 @@ package cli
 
 import (
 	"cmp"
+	"errors"
+	"io"
 	"reflect"
 	"strings"
-
-	"github.com/spf13/cobra"
 )
 
 // Field is one member of a row's JSON form, or one column that no member stands for: what -o help prints.
@@ -102,17 +102,8 @@ func typeName(t reflect.Type) string {
 	return "number"
 }
 
-// printFields answers -o help and ends the command as done.
-func printFields(s Streams, cmd *cobra.Command, fields []Field) error {
-	p := NewPrinter(s.Out, "table", fieldColumns)
-	if len(fields) == 0 {
-		return Errorf(Usage, "%s prints no rows", cmd.CommandPath())
-	}
-	if err := p.AddAll(fields); err != nil {
-		return err
-	}
-	if err := p.Close(); err != nil {
-		return err
-	}
-	return &Error{Code: Done}
+// printFields answers -o help.
+func printFields(out io.Writer, fields []Field) error {
+	p := NewPrinter(out, "table", fieldColumns)
+	return errors.Join(p.AddAll(fields), p.Close())
 }

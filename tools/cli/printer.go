@@ -129,7 +129,9 @@ func (p *Printer[R]) Add(row R) error {
 	case "csv":
 		return p.record(row)
 	case "name":
-		return p.text(p.name(row))
+		return printText(p.out, p.name(row))
+	case "help": // of a command without Command, which would not have run
+		return nil
 	}
 	return p.shape.print(p.out, row)
 }
@@ -159,6 +161,8 @@ func (p *Printer[R]) Close() error {
 	switch {
 	case p.err != nil || p.whole:
 		return p.err
+	case p.format == "help":
+		return printFields(p.out, Fields(p.columns))
 	case p.format == "json" && p.n == 0, p.format == "yaml" && p.n == 0:
 		return p.text("[]")
 	case p.format == "json":

@@ -28,11 +28,6 @@ func rootCommand(s cli.Streams) *cobra.Command {
 		Short:         "A durable event broker: one ordered partition per entity",
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			_ = cmd.Help()
-			return cli.Exit(cli.Usage)
-		},
 	}
 	root.SetIn(s.In)
 	root.SetOut(s.Out)

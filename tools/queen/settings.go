@@ -17,7 +17,7 @@ func configCommand(s cli.Streams) *cobra.Command {
 	show := &cobra.Command{Use: "print", Short: "Print every setting as a serve would take it", Args: cobra.NoArgs}
 	sources := show.Flags().Bool("sources", false, "also print where each value comes from")
 	changed := show.Flags().Bool("changed", false, "leave out what is at its default")
-	format := show.Flags().StringP("output", "o", "", "table, json, ndjson or yaml")
+	format := show.Flags().StringP("output", "o", "", strings.Join(cli.Formats, ", "))
 	config.AddFlags(show.Flags())
 	show.RunE = func(cmd *cobra.Command, _ []string) error {
 		as, err := cli.CheckFormat(*format, "table", s.Out)

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -22,6 +24,14 @@ type build struct {
 	Arch    string `json:"arch"`
 }
 
+var buildColumns = []cli.Column[build]{
+	{Head: "version", Key: true, Cell: func(b build) string { return b.Version }},
+	{Head: "commit", Cell: func(b build) string { return b.Commit }},
+	{Head: "go", Cell: func(b build) string { return b.Go }},
+	{Head: "os", Cell: func(b build) string { return b.OS }},
+	{Head: "arch", Cell: func(b build) string { return b.Arch }},
+}
+
 func thisBuild() build {
 	b := build{Version: version, Commit: "unknown", Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
 	if info, ok := debug.ReadBuildInfo(); ok {
@@ -36,17 +46,19 @@ func thisBuild() build {
 
 func versionCommand(s cli.Streams) *cobra.Command {
 	cmd := &cobra.Command{Use: "version", Short: "Print the version", Args: cobra.NoArgs}
-	format := cmd.Flags().StringP("output", "o", "text", "text, json or yaml")
+	format := cmd.Flags().StringP("output", "o", "text", "text, "+strings.Join(cli.Formats, ", "))
 	cmd.RunE = func(*cobra.Command, []string) error {
 		b := thisBuild()
-		switch *format {
-		case "text":
+		if *format == "text" {
 			_, err := fmt.Fprintf(s.Out, "queen %s (%s %s/%s)\n", b.Version, b.Go, b.OS, b.Arch)
 			return err
-		case "json", "yaml":
-			return cli.NewPrinter[build](s.Out, *format, nil).One(b)
 		}
-		return cli.Errorf(cli.Usage, "-o %s: there are text, json, yaml", *format)
+		as, err := cli.CheckFormat(*format, "json", s.Out)
+		if err != nil {
+			return err
+		}
+		p := cli.NewPrinter(s.Out, as, buildColumns)
+		return errors.Join(p.One(b), p.Close())
 	}
 	return cmd
 }
