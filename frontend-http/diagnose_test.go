@@ -24,6 +24,12 @@ func TestDiagnose(t *testing.T) {
 	}
 	n.push1("q", "p2", "x", `1`)
 	n.get("/api/v1/lag?limit=1").is(200).equal(`true`, "truncated")
+	for i, id := range []string{"a", "b", "c", "d", "e"} { // partitions that are behind by most only together
+		n.push1("wide", []string{"p1", "p2", "p3"}[i%3], id, `1`)
+	}
+	n.get("/api/v1/pop/queue/wide?consumerGroup=h&subscriptionMode=all").is(200)
+	n.get("/api/v1/lag").is(200).equal(`"wide"`, "groups", 0, "queue").equal(`5`, "groups", 0, "lag").equal(`3`, "groups", 0, "partitions").
+		equal(`"q"`, "groups", 1, "queue")
 	n.get("/api/v1/lag?queue=none").is(404)
 	n.get("/api/v1/lag?group=none").is(404)
 }

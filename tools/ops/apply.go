@@ -79,7 +79,8 @@ defaults. A key that is none is refused before anything is done.
 
 Nothing is deleted by it, but a change of what messages are kept for can remove messages of a queue that exists: that asks
 for the queue's name, or for --yes. Prints the plan on standard error and a verdict for every manifest; exits 6 when some or
-all failed, which does not keep the others from being applied, and 0 also when nothing was to be changed.`}
+all failed, which does not keep the others from being applied, 7 when answers were lost and nothing else failed, and 0 also
+when nothing was to be changed.`}
 	files := filesFlag(cmd)
 	var w cli.Write
 	w.DryRunFlag(cmd)
@@ -141,10 +142,14 @@ func applyAll(c *remote.Conn, out *cli.Printer[applied], all []manifest, plans [
 			a.Verdict = verdictPlanned
 		default:
 			if err := applyOne(c, &all[i], &a); err != nil {
-				if code := cli.Code(err); code == cli.Auth || code == cli.Interrupted {
+				switch code := cli.Code(err); {
+				case code == cli.Auth || code == cli.Interrupted:
 					return err
+				case code == cli.OutcomeUnknown && worst != cli.Partly:
+					worst = code
+				case code != cli.OutcomeUnknown:
+					worst = cli.Partly
 				}
-				worst = cli.Partly
 			}
 		}
 		if err := out.Add(a); err != nil {

@@ -149,6 +149,7 @@ and consumer groups are not in them. Without names all queues but those that the
 
   queen export > queues.yaml
   queen apply --context other -f queues.yaml`}
+	cmd.ValidArgsFunction = completeQueue(s)
 	namespace := cmd.Flags().String("namespace", "", "only queues of this namespace")
 	task := cmd.Flags().String("task", "", "only queues of this task")
 	return remote.Command(s, cmd, "yaml", exportColumns, func(c *remote.Conn, out *cli.Printer[manifest], names []string) error {

@@ -100,6 +100,7 @@ its partitions together.`}
 	cmd.Flags().StringVarP(&f.group, "group", "g", "", "only this consumer group; __QUEUE_MODE__ is the readers without one")
 	cmd.Flags().IntVarP(&f.limit, "limit", "n", 100, "partitions at most, 1 to 1000")
 	cmd.Flags().Int64Var(&f.failAbove, "fail-above", -1, "exit 5 when a group is behind by more messages; -1 is never")
+	_ = cmd.RegisterFlagCompletionFunc("queue", completeQueue(s))
 	return remote.Command(s, cmd, "json", lagColumns, func(c *remote.Conn, out *cli.Printer[lagRow], _ []string) error {
 		a, err := f.ask(c)
 		if err != nil {

@@ -112,6 +112,13 @@ func split(text []byte) (documents []json.RawMessage, err error) {
 	if len(first) > 0 && (first[0] == '{' || first[0] == '[') {
 		documents, err = splitJSON(text)
 	}
+	if err == nil {
+		for _, one := range documents {
+			if err := distinct(json.NewDecoder(bytes.NewReader(one)), 0); err != nil {
+				return nil, err
+			}
+		}
+	}
 	if documents == nil { // YAML, which may begin like JSON
 		documents, err = splitYAML(text)
 	}

@@ -2,6 +2,7 @@ package ops
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"time"
@@ -259,7 +260,11 @@ func showStatus(c *remote.Conn, out *cli.Printer[status], st *status, whole func
 	}
 	pairs = append(pairs, [2]string{"disk used", percent(st.DiskUsedPercent)})
 	if t := st.Totals; t != nil {
-		pairs = append(pairs, [2]string{"queues, partitions", count(t.Queues) + ", " + count(t.Partitions)},
+		ago := "-"
+		if t.CountedSecondsAgo != nil {
+			ago = seconds(*t.CountedSecondsAgo) + " ago"
+		}
+		pairs = append(pairs, [2]string{"counted", ago}, [2]string{"queues, partitions", count(t.Queues) + ", " + count(t.Partitions)},
 			[2]string{"messages", count(t.Messages)}, [2]string{"pending, processing", count(t.Pending) + ", " + count(t.Processing)},
 			[2]string{"dead letters", count(t.DeadLetters)}, [2]string{"pushed, delivered a second", rate(t.PushedPerSecond) + ", " + rate(t.DeliveredPerSecond)})
 	}
@@ -268,9 +273,20 @@ func showStatus(c *remote.Conn, out *cli.Printer[status], st *status, whole func
 	}
 	lines := cli.Print(c.Invocation, []cli.Column[[2]string]{
 		{Head: "what", Cell: func(r [2]string) string { return r[0] }}, {Head: "value", Cell: func(r [2]string) string { return r[1] }}})
-	members, groups, queues := cli.Print(c.Invocation, memberColumns), cli.Print(c.Invocation, groupColumns), cli.Print(c.Invocation, queueColumns)
-	return errors.Join(lines.AddAll(pairs), lines.Close(), members.AddAll(st.Members), members.Close(),
-		groups.AddAll(st.Groups), groups.Close(), queues.AddAll(st.Queues), queues.Close())
+	if err := errors.Join(lines.AddAll(pairs), lines.Close()); err != nil {
+		return err
+	}
+	return errors.Join(section(c, memberColumns, st.Members), section(c, groupColumns, st.Groups), section(c, queueColumns, st.Queues))
+}
+
+// section prints a table of its own, unless it is empty.
+func section[R any](c *remote.Conn, columns []cli.Column[R], rows []R) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	fmt.Fprintln(c.Out)
+	out := cli.Print(c.Invocation, columns)
+	return errors.Join(out.AddAll(rows), out.Close())
 }
 
 func percent(v *float64) string {

@@ -2,7 +2,10 @@ package ops
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -88,15 +91,28 @@ func topCommand(s cli.Streams) *cobra.Command {
 				return false, err
 			}
 			sortQueues(queues, *by)
-			clearScreen(c.Streams, live)
-			if live {
-				fmt.Fprintf(c.Out, "%s  %s  %d queues\n\n", c.URL, time.Now().In(c.Zone).Format(time.TimeOnly), len(queues))
+			shown := queues[:min(*limit, len(queues))]
+			if !live {
+				return false, out.AddAll(shown)
 			}
-			if err := out.AddAll(queues[:min(*limit, len(queues))]); err != nil {
-				return false, err
-			}
-			return live, out.Flush()
+			out.Skip()
+			clearScreen(c.Streams, true)
+			fmt.Fprintf(c.Out, "%s  %s  %d queues\n\n", c.URL, time.Now().In(c.Zone).Format(time.TimeOnly), len(queues))
+			frame := cli.Print(c.Invocation, queueColumns)
+			return true, errors.Join(frame.AddAll(shown), frame.Close())
 		})
+	})
+}
+
+// completeQueue offers the queues of the node.
+func completeQueue(s cli.Streams) remote.Completion {
+	return remote.Complete(s, func(ctx context.Context, a *remote.API) (names []string, err error) {
+		var answer struct{ Queues []struct{ Name string } }
+		_, err = a.Call(ctx, remote.Request{Method: http.MethodGet, Path: "/api/v1/resources/queues"}, &answer)
+		for _, q := range answer.Queues {
+			names = append(names, q.Name)
+		}
+		return names, err
 	})
 }
 

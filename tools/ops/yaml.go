@@ -11,6 +11,40 @@ import (
 // nestingMax bounds how deep a manifest may nest; none that is valid does more than three.
 const nestingMax = 16
 
+// distinct refuses a JSON value in which a key is there twice: one of the two would be ignored.
+func distinct(d *json.Decoder, depth int) error {
+	if depth > nestingMax {
+		return fmt.Errorf("nested more than %d deep", nestingMax)
+	}
+	token, err := d.Token()
+	if err != nil {
+		return err
+	}
+	open, ok := token.(json.Delim)
+	if !ok {
+		return nil
+	}
+	seen := map[string]bool{}
+	for d.More() {
+		if open == '{' {
+			key, err := d.Token()
+			if err != nil {
+				return err
+			}
+			name, _ := key.(string)
+			if seen[name] {
+				return fmt.Errorf("%s is there twice", name)
+			}
+			seen[name] = true
+		}
+		if err := distinct(d, depth+1); err != nil {
+			return err
+		}
+	}
+	_, err = d.Token()
+	return err
+}
+
 // converter makes JSON of YAML. Scalars that are no number, truth or null stay the text that they were written as, so that
 // a name that looks like a date is a name. left bounds the bytes made: aliases can multiply.
 type converter struct{ left int }
@@ -18,6 +52,9 @@ type converter struct{ left int }
 func (c *converter) value(n *yaml.Node, depth int) (json.RawMessage, error) {
 	if depth > nestingMax {
 		return nil, fmt.Errorf("line %d: nested more than %d deep", n.Line, nestingMax)
+	}
+	if err := c.take(n, len(n.Value)+2); err != nil {
+		return nil, err
 	}
 	switch n.Kind {
 	case yaml.MappingNode:
@@ -70,9 +107,6 @@ func (c *converter) list(n *yaml.Node, depth int) (json.RawMessage, error) {
 }
 
 func (c *converter) scalar(n *yaml.Node) (json.RawMessage, error) {
-	if err := c.take(n, len(n.Value)+1); err != nil {
-		return nil, err
-	}
 	switch n.Tag {
 	case "!!null":
 		return none, nil

@@ -71,3 +71,33 @@ func TestClusterCommands(t *testing.T) {
 	run(cli.Done, on("remove", fmt.Sprint(leader), "--yes")...)
 	require.Contains(t, run(cli.Usage, on("add", fmt.Sprint(leader), c.peers[leader-1])...), "a number is used once")
 }
+
+// TestWaitConditions: what each condition makes of what nodes said.
+func TestWaitConditions(t *testing.T) {
+	row := func(node uint64, role string, applied uint64, sure bool) nodeRow {
+		return nodeRow{Node: node, Role: role, Applied: applied, UpToDate: sure}
+	}
+	leader, _, err := condition("leader")
+	require.NoError(t, err)
+	require.False(t, leader([]nodeRow{row(1, "follower", 5, true)}, true))
+	require.False(t, leader([]nodeRow{row(1, "leader", 5, false)}, true), "no majority answers it")
+	require.True(t, leader([]nodeRow{row(1, "leader", 5, true), row(2, "unknown", 0, false)}, false))
+
+	ready, _, err := condition("ready")
+	require.NoError(t, err)
+	require.False(t, ready(nil, false))
+	require.True(t, ready(nil, true))
+
+	caught, node, err := condition("caught-up=2")
+	require.NoError(t, err)
+	require.EqualValues(t, 2, node)
+	require.False(t, caught([]nodeRow{row(1, "follower", 9, true), row(2, "follower", 9, true)}, false), "nobody leads yet")
+	require.False(t, caught([]nodeRow{row(1, "leader", 9, true), row(2, "follower", 8, true)}, false))
+	require.False(t, caught([]nodeRow{row(1, "leader", 20, true), row(2, "follower", 9, false)}, false), "it is not sure")
+	require.False(t, caught([]nodeRow{row(1, "leader", 20, true)}, false), "it does not answer")
+	require.True(t, caught([]nodeRow{row(1, "leader", 20, true), row(2, "follower", 9, true)}, false), "the goal does not move")
+	for _, bad := range []string{"", "caught-up", "caught-up=x", "caught-up=0", "lead"} {
+		_, _, err := condition(bad)
+		require.Equal(t, cli.Usage, cli.Code(err), bad)
+	}
+}

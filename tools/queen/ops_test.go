@@ -190,6 +190,62 @@ func TestOpsOfSomethingElse(t *testing.T) {
 	require.Equal(t, cli.Findings, command(t, []string{"QUEEN_URL=" + s.URL}, "doctor").code)
 }
 
+// TestApplyLosesAnswers: a manifest whose answer was lost may have been applied, and the next one is applied all the same.
+func TestApplyLosesAnswers(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		var body struct{ Queue string }
+		_ = json.NewDecoder(r.Body).Decode(&body)
+		switch body.Queue {
+		case "lost":
+			panic(http.ErrAbortHandler)
+		case "refused":
+			w.WriteHeader(http.StatusBadRequest)
+		}
+		_, _ = w.Write([]byte(`{"configured":true,"options":{}}`))
+	}))
+	defer s.Close()
+	for _, c := range []struct {
+		manifests string
+		code      int
+		verdicts  []string
+	}{
+		{"queue: lost\n---\nqueue: good", cli.OutcomeUnknown, []string{"unknown", "created"}},
+		{"queue: refused\n---\nqueue: lost\n---\nqueue: good", cli.Partly, []string{"failed", "unknown", "created"}},
+		{"queue: lost\n---\nqueue: refused", cli.Partly, []string{"unknown", "failed"}},
+	} {
+		file := filepath.Join(t.TempDir(), "q.yaml")
+		require.NoError(t, os.WriteFile(file, []byte(c.manifests), 0o600))
+		got := command(t, []string{"QUEEN_URL=" + s.URL}, "apply", "-f", file, "-o", "jsonpath=$.verdict")
+		require.Equal(t, c.code, got.code, got.errors)
+		require.Equal(t, c.verdicts, strings.Fields(got.out))
+	}
+}
+
+// TestDoctorOfAClock: a node whose clock is not this machine's is told, with both times.
+func TestDoctorOfAClock(t *testing.T) {
+	var ahead time.Duration
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answer := map[string]string{"/health": `{"status":"healthy","version":"` + version + `"}`, "/readyz": `{"ready":true}`,
+			"/api/v1/resources/overview": `{"timestamp":"` + time.Now().Add(ahead).UTC().Format(time.RFC3339Nano) + `"}`,
+			"/api/v1/diagnose":           `{"findings":[],"checks":[{"name":"node","outcome":"ok"}]}`, "/api/v1/dlq": `{"total":0}`}[r.URL.Path]
+		_, _ = w.Write([]byte(answer))
+	}))
+	defer s.Close()
+	for _, ahead = range []time.Duration{0, time.Hour, -time.Hour} {
+		got := command(t, []string{"QUEEN_URL=" + s.URL}, "doctor", "--findings")
+		if ahead == 0 {
+			require.Equal(t, cli.Done, got.code, got.out)
+			continue
+		}
+		require.Equal(t, cli.Findings, got.code, got.out)
+		require.Contains(t, got.out, "The node's clock is not this machine's")
+	}
+}
+
 // TestWatchIsInterrupted: a command that goes on ends by SIGINT with its own code, a bench after it took its queue away.
 func TestWatchIsInterrupted(t *testing.T) {
 	n := runNode(t, t.TempDir(), nil)
