@@ -56,7 +56,8 @@ func TestManifests(t *testing.T) {
 		{`{"queue":"a","queue":"b"}`, "", "queue is there twice"},
 		{"queue: [", "", "line 1"},
 		{"a: " + strings.Repeat("[", 40) + strings.Repeat("]", 40), "", "nested more than 16 deep"},
-		{"a: &a [x,x]\nb: &b [*a,*a]\nc: &c [*b,*b]\nd: &d [*c,*c]\ne: &e [*d,*d]\nf: &f [*e,*e]\ng: &g [*f,*f]\nh: &h [*g,*g]\ni: [*h,*h]", "", "nested more than 16 deep"},
+		{"a: &a [x,x]\nb: &b [*a,*a]\nc: &c [*b,*b]\nd: &d [*c,*c]\ne: &e [*d,*d]\nf: &f [*e,*e]\ng: &g [*f,*f]\nh: &h [*g,*g]\ni: [*h,*h]",
+			"", "nested more than 16 deep"},
 		{"a: &a " + strings.Repeat("x", 1<<20) + "\nb: [" + strings.Repeat("*a,", 40) + "]", "", "once aliases are followed"},
 	} {
 		got, err := read(c.text)
