@@ -65,6 +65,9 @@ func (p *player) again(o Op) (string, error) {
 		b.Ops = append(slices.Clone(b.Ops), &other)
 	}
 	row := p.s.keyed.once[onceKey{k.caller.Tenant, k.caller.Key}]
+	if p.acksOld(b.Ops) && (row == nil || p.s.w >= row.until) {
+		return skip, nil
+	}
 	if o.has("b") || row == nil || p.s.w >= row.until {
 		return p.keyedCall("txn", k.caller, b)
 	}
@@ -96,6 +99,22 @@ func (p *player) again(o Op) (string, error) {
 	k.res = got
 	p.cov.count("again answered")
 	return "answered", nil
+}
+
+// acksOld says that a call acks something that may not be known any more, so that it may be settled or not (S-ack-12).
+func (p *player) acksOld(ops []engine.Op) bool {
+	return slices.ContainsFunc(ops, func(op engine.Op) bool {
+		a, ok := op.(*engine.Ack)
+		if !ok {
+			return false
+		}
+		part := p.s.tenantPart(p.caller.Tenant, a.Partition)
+		if part == nil || p.s.goneAt(p.caller.Tenant, a) {
+			return true
+		}
+		at, ok := part.resolve(a, part.end(), nil)
+		return ok && p.s.w-part.msgs[at].rec.CreatedAt > 900e6
+	})
 }
 
 // sameAgain compares the answer to one op of a repeated call with the first answer, or, when nobody was told that, with
