@@ -66,6 +66,9 @@ type Config struct {
 	KeyedBytes int64
 	// RetentionEvery is the pause between retention passes; default 5 s (S-ret-5).
 	RetentionEvery time.Duration
+	// CompactKeys is how many keys one compaction of a partition knows at a time, 32 bytes each; default 393,216.
+	// A partition with more takes several.
+	CompactKeys int
 	// SweepEvery is the pause between lag sweeps; default 5 s.
 	SweepEvery time.Duration
 	// PartitionCleanup is how long an empty idle partition is kept; default 30 days, below 0 for ever.
@@ -75,6 +78,8 @@ type Config struct {
 	Keyring func() *seal.Ring
 	// EphemeralBytes bounds the memory of ephemeral queues; default 256 MiB.
 	EphemeralBytes int64
+	// pace is what background work reads and writes between two pauses; paceBytes, but in tests.
+	pace int
 	// DefaultStartAll makes groups that name no subscription mode start at the oldest message
 	// (S-sub-8).
 	DefaultStartAll bool
@@ -106,6 +111,12 @@ func (c Config) withDefaults() Config {
 	dur(&c.PartitionCleanup, 30*24*time.Hour)
 	if _, machine := c.FS.(*vfs.OS); machine && c.KeyedDir == "" {
 		c.KeyedDir = path.Join(c.Dir, "keyed")
+	}
+	if c.pace == 0 {
+		c.pace = paceBytes
+	}
+	if c.CompactKeys == 0 {
+		c.CompactKeys = 3 << 17
 	}
 	if c.PoolReady == 0 {
 		c.PoolReady = 4
@@ -143,6 +154,7 @@ func (c Config) Validate() error {
 	bad(c.SegmentBytes != 0 && c.SegmentBytes < 1<<20, "SegmentBytes %d is below 1 MiB", c.SegmentBytes)
 	bad(c.DiskHigh < 0 || c.DiskHigh > 100, "DiskHigh %d is not a percentage", c.DiskHigh)
 	bad(c.DiskLow > c.DiskHigh, "DiskLow %d is above DiskHigh %d", c.DiskLow, c.DiskHigh)
+	bad(c.CompactKeys < 0, "CompactKeys is negative")
 	bad(c.EphemeralBytes < 0, "EphemeralBytes is negative")
 	bad(c.WriteBytes < 0 || c.TailBytes < 0 || c.KeyedBytes < 0, "a byte budget is negative")
 	return errors.Join(errs...)

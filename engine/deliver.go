@@ -178,15 +178,14 @@ func (d *rendering) keep(ids *deliveredClaim) {
 	}
 }
 
-// toHead moves the cursor to the first message when the range begins with ends of transactions or aborted records, where
+// toHead moves the cursor to the first message when the range begins with ends of transactions, aborted or compacted records, where
 // deliveries of the head are counted: what is given up in the end has to be that message. The partition is popped again.
 func (d *rendering) toHead(cl *format.Claim, s *span, first int) (moved bool, err error) {
 	head := d.messages[first].Offset
 	if head == s.from || cl.Conflated > 0 {
 		return false, nil
 	}
-	row, ok, err := d.call.n.rows.At(s.pid, s.from, s.newest)
-	if err != nil || !ok || row.Flags&ofTransactions == 0 {
+	if thinned, err := d.call.n.isThinnedAt(s.pid, s.from, s.newest); err != nil || !thinned {
 		return false, err
 	}
 	d.messages = d.messages[:first]

@@ -12,6 +12,25 @@ func (n *Node) MarkState() format.ManifestMark {
 	return n.files.lastMark()
 }
 
+// Unpaced has relocation and compaction never pause, for tests that stop the clock and move much.
+func Unpaced(c *Config) { c.pace = 1 << 40 }
+
+// Compacted tells up to where each partition of a queue is compacted, and whether frames of offsets alone are left.
+func (n *Node) Compacted(queue format.QueueID) (clean []format.Offset, empties int) {
+	for i := range n.files.mover.compactor.queues {
+		q := &n.files.mover.compactor.queues[i]
+		for k := range q.parts {
+			if q.id != queue {
+				continue
+			}
+			if clean = append(clean, q.parts[k].clean); q.parts[k].empties {
+				empties++
+			}
+		}
+	}
+	return clean, empties
+}
+
 // Idle waits until the files' goroutine has nothing left to do: the test stops it and does its turns.
 func (n *Node) FilesTurn() error { return n.files.turn() }
 

@@ -375,7 +375,9 @@ func (n *Node) scanBack(part *partView, from, to format.Offset, id string, frame
 				return hit, ok, err
 			}
 		}
-		to = low
+		if to, err = n.before(part.id, found, from, low, part.newest); err != nil {
+			return Record{}, false, err
+		}
 	}
 	return Record{}, false, nil
 }

@@ -84,6 +84,7 @@ func (f *files) giveUp(dead []uint32) error {
 	}
 	invariants.Failpoint(failReclaimLog)
 	f.n.cfg.Log.Info("segments reclaimed", "count", len(dead))
+	f.mover.compactor.reclaim++
 	f.mu.Lock()
 	for _, s := range dead {
 		delete(f.mu.closed, s)

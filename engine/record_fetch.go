@@ -146,10 +146,12 @@ func (f *fetching) aborted(from format.Offset) {
 }
 
 // read collects frames until the bytes are used up. A frame that can not be read ends what is returned: a client that
-// was given what comes behind it would take it for all there is.
+// was given what comes behind it would take it for all there is. Batches of which compaction left only the offsets are left
+// out, but for the last one when nothing comes behind it: it tells the client how far it is.
 func (f *fetching) read(s span) error {
 	const step = 64 // rows looked up at a time
-	for next := s.from; next < s.to; {
+	var bare rows.Row
+	for next, looks := s.from, 0; next < s.to; {
 		found, err := f.n.rows.AppendRange(f.reader.found[:0], s.pid, next, min(s.to, next+step), s.newest)
 		if err != nil {
 			return err
@@ -160,18 +162,38 @@ func (f *fetching) read(s span) error {
 			if next = max(next, row.End()); s.gone(row.W) {
 				continue
 			}
-			if f.full(int(row.Len)) {
-				return nil
+			if isEmptied(row) {
+				if bare, looks = *row, looks+1; looks == emptiedLook {
+					return f.frame(&bare, &s)
+				}
+				continue
 			}
+			if f.full(int(row.Len)) {
+				return f.tell(&bare, &s)
+			}
+			bare = rows.Row{}
 			if err := f.frame(row, &s); err != nil {
 				return err
 			}
 		}
 		if len(found) == 0 {
-			next = min(s.to, next+step)
+			if next, err = f.n.nextRow(s.pid, next+step, s.to, s.newest); err != nil {
+				return err
+			}
 		}
 	}
-	return nil
+	return f.tell(&bare, &s)
+}
+
+// emptiedLook bounds how many batches of which only the offsets are left one position passes over.
+const emptiedLook = 4096
+
+// tell adds the batch without records that comes behind all others, if there is one.
+func (f *fetching) tell(bare *rows.Row, s *span) error {
+	if bare.Len == 0 {
+		return nil
+	}
+	return f.frame(bare, s)
 }
 
 // full says that a frame of that size does not fit any more; the first of a call always does.

@@ -158,8 +158,8 @@ func (o *offsetQuery) latestTime(start format.Offset) error {
 				best, at, found = newest, *row, true
 			}
 		}
-		if to = low; len(page) > 0 {
-			to = min(to, page[0].Base)
+		if to, err = o.n.before(o.part.id, page, start, low, o.part.newest); err != nil {
+			return err
 		}
 		if o.ctx.Err() != nil {
 			return o.ctx.Err()
@@ -194,7 +194,9 @@ func (o *offsetQuery) walk(from format.Offset, fn func(row *rows.Row) (more bool
 			}
 		}
 		if len(page) == 0 {
-			next += step
+			if next, err = o.n.nextRow(o.part.id, next+step, o.end, o.part.newest); err != nil {
+				return err
+			}
 		}
 		if o.ctx.Err() != nil {
 			return o.ctx.Err()

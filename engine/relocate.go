@@ -28,6 +28,8 @@ type mover struct {
 	countFrom int64 // mono; no rows are counted before
 	nextBulk  uint32
 	pacer     pacer
+
+	compactor compactor
 }
 
 // look is what is known of a segment from earlier passes.
@@ -62,21 +64,26 @@ type relocated struct {
 	empty []uint32 // segments in gone that stay, for the outcomes in them
 	// orphans are bulk segments that a pass finished before it failed.
 	orphans []uint32
-	more    bool // the budget left something
+	edits   []compactEdit // of a pass that moved nothing else
+	further bool          // the compactor came further in a partition, and not to its end
+	more    bool          // the budget left something
 	err     error
 }
 
 func newMover(n *Node, quit <-chan struct{}) *mover {
-	return &mover{n: n, looks: map[uint32]*look{}, pacer: pacer{n: n, quit: quit}}
+	v := &mover{n: n, looks: map[uint32]*look{}, pacer: pacer{n: n, quit: quit}}
+	v.compactor.v = v
+	return v
 }
 
 // candidates are the segments of the commit stream that may go as far as the log is concerned: closed, and
-// at or below the floor. The newest one stays whatever it is.
+// at or below the floor. The newest one stays whatever it is, and the newest one that is sealed: as long as the manifest
+// lists it, a segment that is missing below it was given up and not lost.
 func (f *files) candidates(floor format.Index) (list []logstore.SegmentInfo) {
 	segments := f.n.seq.Log().Segments()
 	for i := range segments {
 		s := &segments[i]
-		if !s.Sealed || i == len(segments)-1 || !f.isClosed(s.Segment) || lastOf(s, f.n.seq.Group()) > floor {
+		if !s.Sealed || i == len(segments)-1 || !segments[i+1].Sealed || !f.isClosed(s.Segment) || lastOf(s, f.n.seq.Group()) > floor {
 			break
 		}
 		list = append(list, *s)
@@ -111,6 +118,8 @@ func (v *mover) pass(log []logstore.SegmentInfo) *relocated {
 		c := copier{v: v, r: r, sources: p.move}
 		r.err = c.run()
 		invariants.Failpoint(failRelocateCopied)
+	} else if len(r.dead) == 0 {
+		r.err = v.compactor.pass(r, log, p.budget)
 	}
 	return r
 }
@@ -299,7 +308,7 @@ func (p *pacer) spend(bytes int) error {
 		return errStopping
 	default:
 	}
-	if p.bytes += bytes; p.bytes < paceBytes {
+	if p.bytes += bytes; p.bytes < p.n.cfg.pace {
 		return nil
 	}
 	p.bytes = 0

@@ -64,14 +64,14 @@ func (f *files) finishPass() error {
 	if r == nil || f.isStopping() {
 		return nil // copies to which no row leads are given away by the next life
 	}
-	useful := len(r.dead)+len(r.gone) > 0
+	useful := len(r.dead)+len(r.gone)+len(r.edits) > 0 || r.further
 	err := f.settlePass(r)
 	f.postponed = isNoSpace(err)
 	if !f.postponed {
 		f.mu.Lock()
 		f.mu.passed = nil
 		f.mu.Unlock()
-		if r.more && useful && err == nil {
+		if (r.more || r.further) && useful && err == nil {
 			f.reclaimed = 0 // the next pass need not wait, since this one made room for it
 			f.poke()
 		}
@@ -109,6 +109,12 @@ func (f *files) settlePass(r *relocated) error {
 		}
 		r.gone, r.moved, r.after = nil, nil, nil
 	}
+	if len(r.edits) > 0 {
+		if err := f.replaceCompacted(r); err != nil {
+			return err
+		}
+		r.edits = nil
+	}
 	again, err := f.runs.Thin(f.liveSegments())
 	if again {
 		invariants.Failpoint(failRelocateThinned)
@@ -125,7 +131,7 @@ func (f *files) passFailed(r *relocated) error {
 	if err == nil {
 		return nil
 	}
-	r.gone, r.moved, r.after, r.empty = nil, nil, nil, nil
+	r.gone, r.moved, r.after, r.empty, r.edits = nil, nil, nil, nil, nil
 	switch {
 	case errors.Is(err, errStopping):
 		return nil

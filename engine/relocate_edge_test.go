@@ -150,3 +150,29 @@ func TestDamagedIndexIsMadeAgain(t *testing.T) {
 	m.same("made again, reopened", before)
 	m.close()
 }
+
+// TestNewestSealedDies: everything in the newest sealed segment has expired while an older one stays. The node starts again,
+// with the log as it was.
+func TestNewestSealedDies(t *testing.T) {
+	m := newMixed(t, 6)
+	m.open()
+	m.declare()
+	for range 60 {
+		m.pushSome("keep", 30_000) // too much of it to move
+	}
+	for range 20 {
+		m.pushSome("fire", 60_000)
+		m.tick(100 * time.Millisecond)
+	}
+	m.tick(30 * time.Second)
+	m.works(30)
+	segments, _ := m.node.LogSegments()
+	if n := len(segments); n < 2 || segments[n-2].Segment < segments[0].Segment+1 {
+		t.Fatalf("the log is %+v", segments)
+	}
+	before := m.shoot()
+	m.close()
+	m.open()
+	m.same("opened again", before)
+	m.close()
+}

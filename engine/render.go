@@ -130,7 +130,11 @@ func (n *Node) readRow(r *rows.Row, size uint32, dst []byte) ([]byte, format.Ind
 		if lookup != nil || !ok || row.Segment == r.Segment {
 			return b, index, errors.Join(err, lookup)
 		}
-		r.Segment, r.Pos, r.Off = row.Segment, row.Pos, row.Off
+		if size == r.Len { // all of it, of which compaction may have left less
+			size = row.Len
+		}
+		size = min(size, row.Len)
+		r.Segment, r.Pos, r.Off, r.Len, r.Flags = row.Segment, row.Pos, row.Off, row.Len, row.Flags
 	}
 }
 
@@ -205,11 +209,11 @@ func (f *frameReader) read(s span, budget int64, taken bool, fn func(rec *Record
 			}
 			next = max(next, min(r.End(), s.to))
 		}
-		end := min(s.to, next+step)
 		if n := len(found); n > 0 {
-			end = max(found[n-1].End(), next)
+			next = max(next, min(found[n-1].End(), s.to))
+		} else if next, err = f.n.nextRow(s.pid, next+step, s.to, s.newest); err != nil {
+			return next, err
 		}
-		next = max(next, min(end, s.to))
 	}
 	return next, nil
 }

@@ -47,11 +47,20 @@ func (f *frameReader) undelivered(body []byte, r *rows.Row) bool {
 
 const ofTransactions = rows.Transactional | rows.Control
 
+// isThinned says that messages of a row may be missing though retention took none: it is of a transaction, or was compacted.
+func isThinned(r *rows.Row) bool { return r.Flags&(ofTransactions|rows.Compacted) != 0 }
+
+// isThinnedAt says that what should be at an offset may be missing though retention did not take it: its row is thinned, or
+// compaction left none.
+func (n *Node) isThinnedAt(pid format.PartitionID, at format.Offset, newest uint64) (bool, error) {
+	row, ok, err := n.rows.At(pid, at, newest)
+	return err == nil && (!ok || row.Base > at || isThinned(&row)), err
+}
+
 // lastBefore shows fn the last message that can be delivered of offsets from first on, before those of s, when what s has
-// is an end of a transaction or was aborted: what is gone by age went from the front, this did not.
+// is an end of a transaction, was aborted or compacted: what is gone by age went from the front, this did not.
 func (f *frameReader) lastBefore(s *span, first format.Offset, fn func(*Record) bool) error {
-	row, ok, err := f.n.rows.At(s.pid, s.from, s.newest)
-	if err != nil || !ok || row.Flags&ofTransactions == 0 {
+	if thinned, err := f.n.isThinnedAt(s.pid, s.from, s.newest); err != nil || !thinned {
 		return err
 	}
 	const step = 256
@@ -79,42 +88,80 @@ func (f *frameReader) lastBefore(s *span, first format.Offset, fn func(*Record) 
 				return nil
 			}
 		}
-		if to = low; len(page) > 0 {
-			to = min(to, page[0].Base)
+		if to, err = f.n.before(s.pid, page, first, low, s.newest); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// abortedLook bounds how far one pop looks past what was aborted.
+// before is where a walk to lower offsets goes on below a page of rows from low on: where that is empty, behind the next row
+// that there is, or at first when there is none.
+func (n *Node) before(pid format.PartitionID, page []rows.Row, first, low format.Offset, newest uint64) (format.Offset, error) {
+	if len(page) > 0 {
+		return min(low, page[0].Base), nil
+	}
+	last, ok, err := n.lastRow(pid, first, low, newest)
+	if err != nil || !ok {
+		return first, err
+	}
+	return min(low, last.End()), nil
+}
+
+// abortedLook bounds how far one pop looks past what was aborted or compacted.
 const abortedLook = 4096
 
-// pastAborted moves an offset past ends of transactions and aborted records, so that a small batch does not creep
-// through a large transaction. It stops at anything else, and at what is not decided.
+// pastAborted moves an offset past ends of transactions, aborted records and what compaction left empty, so that a small
+// batch does not creep through it. It stops at anything else, and at what is not decided.
 func (n *Node) pastAborted(part *partView, from format.Offset) (format.Offset, error) {
 	reader := frameReader{n: n}
 	for looks := 0; from < part.stable && looks < abortedLook; {
 		page, err := n.rows.Range(part.id, from, min(part.stable, from+256), part.newest)
-		if err != nil || len(page) == 0 {
+		if err != nil {
 			return from, err
 		}
 		for i := range page {
 			row := &page[i]
-			if looks++; row.Base > from || row.Flags&ofTransactions == 0 {
-				return from, nil
+			if looks++; !isThinned(row) {
+				return max(from, row.Base), nil
 			}
-			if row.Flags&rows.Control == 0 {
-				raw, _, err := reader.frame(row)
-				if err != nil {
-					return from, err
-				}
-				_, body, err := n.openStored(raw, row.Partition, new([]byte))
-				if err != nil || body == nil || !reader.undelivered(body, row) {
-					return from, err
-				}
+			has, err := n.delivers(&reader, row, max(from, row.Base))
+			if err != nil || has {
+				return max(from, row.Base), err
 			}
 			from = max(from, row.End())
 		}
+		if looks++; len(page) == 0 {
+			if from, err = n.nextRow(part.id, from, part.stable, part.newest); err != nil {
+				return from, err
+			}
+		}
 	}
-	return from, nil
+	return min(from, max(part.stable, part.start)), nil
+}
+
+// delivers says that a thinned row has something for native readers at or above an offset, or may have.
+func (n *Node) delivers(reader *frameReader, row *rows.Row, from format.Offset) (has bool, err error) {
+	if row.Flags&rows.Control != 0 || isEmptied(row) {
+		return false, nil
+	}
+	raw, _, err := reader.frame(row)
+	if err != nil {
+		return true, err
+	}
+	_, body, err := n.openStored(raw, row.Partition, new([]byte))
+	if err != nil || body == nil {
+		return true, err
+	}
+	if row.Flags&rows.Transactional != 0 && reader.undelivered(body, row) {
+		return false, nil
+	}
+	if row.Flags&rows.Compacted == 0 {
+		return true, nil
+	}
+	err = batch.Records(body, batchLimits, func(r *batch.Record) bool {
+		has = row.Base+format.Offset(r.OffsetDelta) >= from
+		return !has
+	})
+	return has || err != nil, err
 }

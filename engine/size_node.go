@@ -48,7 +48,11 @@ func (in inspector) PartitionSize(ctx context.Context, who Caller, queue, partit
 				return size, nil
 			}
 		}
-		to = from
+		if to = from; len(found) == 0 {
+			if to, err = in.n.before(part.id, nil, start, from, part.newest); err != nil {
+				return size, errRead(err)
+			}
+		}
 	}
 	size.From = start
 	return size, nil

@@ -60,6 +60,16 @@ var queueOptions = []option{
 		num: func(o *format.QueueOptions) *int64 { return &o.RetentionBytes }},
 	{key: "retentionMs", bit: format.OptRetentionMs, own: true,
 		num: func(o *format.QueueOptions) *int64 { return &o.RetentionMs }},
+	{key: "compactKeys", bit: format.OptCompactKeys, own: true,
+		flag: func(o *format.QueueOptions) *bool { return &o.CompactKeys }},
+	{key: "tombstoneMs", bit: format.OptTombstoneMs, own: true,
+		num: func(o *format.QueueOptions) *int64 { return &o.TombstoneMs }},
+	{key: "minCompactionLagMs", bit: format.OptMinCompactionLagMs, own: true,
+		num: func(o *format.QueueOptions) *int64 { return &o.MinCompactionLagMs }},
+	{key: "maxCompactionLagMs", bit: format.OptMaxCompactionLagMs, own: true,
+		num: func(o *format.QueueOptions) *int64 { return &o.MaxCompactionLagMs }},
+	{key: "compactDirtyPermille", bit: format.OptCompactDirtyPermille, own: true,
+		num: func(o *format.QueueOptions) *int64 { return &o.CompactDirtyPermille }},
 }
 
 // labelOptions are echoed at the top level.

@@ -48,7 +48,8 @@ var shapes = map[string]string{
 		"ttl:int deadLetterQueue:bool dlqAfterMaxRetries:bool delayedProcessing:int windowBuffer:int " +
 		"retentionSeconds:int completedRetentionSeconds:int retentionEnabled:bool encryptionEnabled:bool " +
 		"maxWaitTimeSeconds:int minPopWaitTime:int dedupWindowSeconds:int retentionSinkHold:string " +
-		"retentionSinkHoldMaxSeconds:int maxDeliveries?:int kafkaPartitions?:int retentionBytes?:int retentionMs?:int dlqScope?:string",
+		"retentionSinkHoldMaxSeconds:int maxDeliveries?:int kafkaPartitions?:int retentionBytes?:int retentionMs?:int " +
+		"compactKeys?:bool tombstoneMs?:int minCompactionLagMs?:int maxCompactionLagMs?:int compactDirtyPermille?:int dlqScope?:string",
 
 	"Fetch":      "entries:[FetchEntry] maxWaitMs?:int minBytes?:int maxBytes?:int",
 	"FetchEntry": "queue:string partition?:any offset:int maxBytes?:int",

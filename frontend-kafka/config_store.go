@@ -171,12 +171,17 @@ func (f *Frontend) settings(who engine.Caller, t *topic) *topicSettings {
 	key := settingsKey{who.Tenant, t.queue.Topic}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if found, ok := s.topics[key]; ok {
-		return found
+	made, ok := s.topics[key]
+	if !ok {
+		made = f.parseSettings(who, t)
+		if len(s.topics) < settingsMax {
+			s.topics[key] = made
+		}
 	}
-	made := f.parseSettings(who, t)
-	if len(s.topics) < settingsMax {
-		s.topics[key] = made
+	if t.queue.Options.CompactKeys && !made.compact { // others had it compacted
+		keyed := *made
+		keyed.compact = true
+		return &keyed
 	}
 	return made
 }
@@ -232,6 +237,7 @@ func (f *Frontend) effective(t *topic, r recorded) (values map[string]string, se
 	}
 	told(retentionMs, have.ms)
 	told(retentionBytes, have.bytes)
+	tellCompaction(&t.queue.Options, values, set)
 	return values, set
 }
 
@@ -288,9 +294,16 @@ func (f *Frontend) apply(ctx context.Context, who engine.Caller, t *topic, r rec
 	if deletes(set) {
 		want = retained{bound(valueOr(set, retentionMs, "-1")), bound(valueOr(set, retentionBytes, "-1"))}
 	}
+	var patch format.QueueOptions
 	// What others configured of a topic that removes nothing for Kafka stays.
 	if want != retainedBy(&t.queue.Options) && (deletes(set) || deletes(r.Set)) {
-		if _, err := f.engine.Catalog().Configure(ctx, who, engine.ConfigureRequest{Queue: t.name, Patch: want.patch(),
+		patch = want.patch()
+	}
+	if rule := compactionOf(set); rule != compactedBy(&t.queue.Options) {
+		rule.patch(&patch)
+	}
+	if patch.Set != 0 {
+		if _, err := f.engine.Catalog().Configure(ctx, who, engine.ConfigureRequest{Queue: t.name, Patch: patch,
 			Guarded: true, Life: t.queue.ID}); err != nil {
 			return err
 		}

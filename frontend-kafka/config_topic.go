@@ -15,6 +15,11 @@ const (
 	minInsync       = "min.insync.replicas"
 	retentionMs     = "retention.ms"
 	retentionBytes  = "retention.bytes"
+
+	deleteRetentionMs = "delete.retention.ms"
+	minCompactionLag  = "min.compaction.lag.ms"
+	maxCompactionLag  = "max.compaction.lag.ms"
+	minDirtyRatio     = "min.cleanable.dirty.ratio"
 )
 
 const (
@@ -35,15 +40,15 @@ const recordedOnly = " Kept and told again; it changes nothing here."
 // topicConfigs are all names of a topic that Kafka 4.3 takes.
 var topicConfigs = configNames{
 	{name: cleanupPolicy, kind: tList, def: "delete", check: someOf("delete", "compact"), synonym: "log.cleanup.policy",
-		doc: "delete removes what retention names; compact alone removes nothing: every record is kept, the older ones of a key, too."},
+		doc: "delete removes what retention names; compact keeps the newest record of each key, of segments that are closed."},
 	{name: "compression.gzip.level", kind: tInt, def: "-1", check: gzipLevel, doc: "Level of gzip." + recordedOnly},
 	{name: "compression.lz4.level", kind: tInt, def: "9", check: within32(1, 17), doc: "Level of lz4." + recordedOnly},
 	{name: "compression.type", kind: tString, def: "producer", synonym: "compression.type",
 		check: oneOf("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
 		doc:   "Batches are stored as their producer compressed them." + recordedOnly},
 	{name: "compression.zstd.level", kind: tInt, def: "3", check: within32(-131072, 22), doc: "Level of zstd." + recordedOnly},
-	{name: "delete.retention.ms", kind: tLong, def: "86400000", check: within64(0), synonym: "log.cleaner.delete.retention.ms",
-		doc: "How long a compacted topic keeps the marks of deleted keys." + recordedOnly},
+	{name: deleteRetentionMs, kind: tLong, def: "86400000", check: within64(0), synonym: "log.cleaner.delete.retention.ms",
+		doc: "How long a compacted topic keeps the mark of a deleted key after the key's records have gone."},
 	{name: "file.delete.delay.ms", kind: tLong, def: "60000", check: within64(0), synonym: "log.segment.delete.delay.ms",
 		doc: "Wait before a file is removed." + recordedOnly},
 	{name: "flush.messages", kind: tLong, def: maxLong, check: within64(1), synonym: "log.flush.interval.messages",
@@ -58,8 +63,8 @@ var topicConfigs = configNames{
 		doc: "There is no tiered storage." + recordedOnly},
 	{name: "local.retention.ms", kind: tLong, def: "-2", check: within64(-2), synonym: "log.local.retention.ms",
 		doc: "There is no tiered storage." + recordedOnly},
-	{name: "max.compaction.lag.ms", kind: tLong, def: maxLong, check: within64(1), synonym: "log.cleaner.max.compaction.lag.ms",
-		doc: "Latest time at which a record is compacted away." + recordedOnly},
+	{name: maxCompactionLag, kind: tLong, def: maxLong, check: within64(1), synonym: "log.cleaner.max.compaction.lag.ms",
+		doc: "How long what is new waits at most for compaction, of segments that are closed."},
 	{name: maxMessageBytes, kind: tInt, def: strconv.Itoa(defaultMaxMessageBytes), check: within32(0, math.MaxInt32), synonym: "message.max.bytes",
 		doc: "Largest record batch, in bytes as it is sent."},
 	{name: "message.timestamp.after.max.ms", kind: tLong, def: "3600000", check: within64(0), synonym: "log.message.timestamp.after.max.ms",
@@ -68,10 +73,10 @@ var topicConfigs = configNames{
 		doc: "How far a record's time may be behind." + recordedOnly},
 	{name: timestampType, kind: tString, def: "CreateTime", check: oneOf("CreateTime", "LogAppendTime"), synonym: "log.message.timestamp.type",
 		doc: "Whether records have the time of their producer or that of their append."},
-	{name: "min.cleanable.dirty.ratio", kind: tDouble, def: "0.5", check: between(0, 1), synonym: "log.cleaner.min.cleanable.ratio",
-		doc: "How much must be new before a topic is compacted." + recordedOnly},
-	{name: "min.compaction.lag.ms", kind: tLong, def: "0", check: within64(0), synonym: "log.cleaner.min.compaction.lag.ms",
-		doc: "Earliest time at which a record is compacted away." + recordedOnly},
+	{name: minDirtyRatio, kind: tDouble, def: "0.5", check: between(0, 1), synonym: "log.cleaner.min.cleanable.ratio",
+		doc: "How much of a partition must be new before it is compacted, to the thousandth."},
+	{name: minCompactionLag, kind: tLong, def: "0", check: within64(0), synonym: "log.cleaner.min.compaction.lag.ms",
+		doc: "How long after its append a record is not compacted away."},
 	{name: minInsync, kind: tInt, def: "1", check: within32(1, math.MaxInt32), synonym: minInsync,
 		doc: "Nodes that must have a record; a majority always must, so it can not be more than that."},
 	{name: "preallocate", kind: tBool, def: "false", synonym: "log.preallocate", doc: "Files are always preallocated." + recordedOnly},

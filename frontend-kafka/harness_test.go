@@ -57,8 +57,14 @@ func (l *logBuffer) String() string {
 // start serves on one listener in the clear; tune changes the options, nil does not.
 func start(t testing.TB, tune func(*Options)) *testNode {
 	t.Helper()
-	e, err := engine.OpenLocal(engine.Config{FS: vfs.NewMem(), Clock: clock.Real(), Rand: clock.RealRand(), Dir: "data",
-		SegmentBytes: 4 << 20, PoolReady: 1})
+	return startOn(t, engine.Config{SegmentBytes: 4 << 20}, tune)
+}
+
+// startOn is start on an engine that is configured.
+func startOn(t testing.TB, cfg engine.Config, tune func(*Options)) *testNode {
+	t.Helper()
+	cfg.FS, cfg.Clock, cfg.Rand, cfg.Dir, cfg.PoolReady = vfs.NewMem(), clock.Real(), clock.RealRand(), "data", 1
+	e, err := engine.OpenLocal(cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)

@@ -66,6 +66,16 @@ var queueOptions = []option{
 		"bytes that a partition keeps at least; older messages go", true},
 	{"retentionMs", format.OptRetentionMs, func(o *format.QueueOptions) any { return &o.RetentionMs },
 		"age at which messages go, in milliseconds", true},
+	{"compactKeys", format.OptCompactKeys, func(o *format.QueueOptions) any { return &o.CompactKeys },
+		"whether of the records of one key only the newest is kept", true},
+	{"tombstoneMs", format.OptTombstoneMs, func(o *format.QueueOptions) any { return &o.TombstoneMs },
+		"milliseconds for which the mark of a deleted key stays", true},
+	{"minCompactionLagMs", format.OptMinCompactionLagMs, func(o *format.QueueOptions) any { return &o.MinCompactionLagMs },
+		"milliseconds for which a record is not compacted away", true},
+	{"maxCompactionLagMs", format.OptMaxCompactionLagMs, func(o *format.QueueOptions) any { return &o.MaxCompactionLagMs },
+		"milliseconds that a new record waits at most for compaction", false},
+	{"compactDirtyPermille", format.OptCompactDirtyPermille, func(o *format.QueueOptions) any { return &o.CompactDirtyPermille },
+		"how much of a partition has to be new before it is compacted, of 1000", false},
 }
 
 // value reads an option.

@@ -119,9 +119,11 @@ func clampOptions(o *format.QueueOptions) {
 	o.MinPopWaitTimeMs = min(max(o.MinPopWaitTimeMs, 0), 60000)
 	for _, n := range []*int64{&o.LeaseTime, &o.RetryLimit, &o.RetryDelayMs, &o.MaxSize, &o.TTL, &o.DelayedProcessing,
 		&o.WindowBuffer, &o.RetentionSeconds, &o.CompletedRetentionSeconds, &o.MaxWaitTimeSeconds,
-		&o.DedupWindowSeconds, &o.MaxDeliveries, &o.KafkaPartitions, &o.RetentionBytes, &o.RetentionMs} {
+		&o.DedupWindowSeconds, &o.MaxDeliveries, &o.KafkaPartitions, &o.RetentionBytes, &o.RetentionMs, &o.TombstoneMs,
+		&o.MinCompactionLagMs, &o.MaxCompactionLagMs, &o.CompactDirtyPermille} {
 		*n = max(*n, 0)
 	}
+	o.CompactDirtyPermille = min(o.CompactDirtyPermille, 1000)
 }
 
 // mergeOptions copies the options in mask.
@@ -156,6 +158,7 @@ func mergeOptions(to, from *format.QueueOptions, mask format.OptionMask) {
 	num(format.OptRetentionSeconds, &to.RetentionSeconds, &from.RetentionSeconds)
 	num(format.OptCompletedRetentionSeconds, &to.CompletedRetentionSeconds, &from.CompletedRetentionSeconds)
 	flag(format.OptRetentionEnabled, &to.RetentionEnabled, &from.RetentionEnabled)
+	flag(format.OptCompactKeys, &to.CompactKeys, &from.CompactKeys)
 	flag(format.OptEncryptionEnabled, &to.EncryptionEnabled, &from.EncryptionEnabled)
 	num(format.OptMaxWaitTimeSeconds, &to.MaxWaitTimeSeconds, &from.MaxWaitTimeSeconds)
 	num(format.OptMinPopWaitTime, &to.MinPopWaitTimeMs, &from.MinPopWaitTimeMs)
@@ -167,6 +170,10 @@ func mergeOptions(to, from *format.QueueOptions, mask format.OptionMask) {
 	num(format.OptKafkaPartitions, &to.KafkaPartitions, &from.KafkaPartitions)
 	num(format.OptRetentionBytes, &to.RetentionBytes, &from.RetentionBytes)
 	num(format.OptRetentionMs, &to.RetentionMs, &from.RetentionMs)
+	num(format.OptTombstoneMs, &to.TombstoneMs, &from.TombstoneMs)
+	num(format.OptMinCompactionLagMs, &to.MinCompactionLagMs, &from.MinCompactionLagMs)
+	num(format.OptMaxCompactionLagMs, &to.MaxCompactionLagMs, &from.MaxCompactionLagMs)
+	num(format.OptCompactDirtyPermille, &to.CompactDirtyPermille, &from.CompactDirtyPermille)
 }
 
 // deleteQueue forgets a queue, its partitions, cursors, ids and dead letters (S-cfg-8).

@@ -109,6 +109,17 @@ func EncodeKafkaFrame(dst []byte, count uint32, batch []byte) []byte {
 	return dst
 }
 
+// RewriteKafkaFrame appends the frame that stands in for one of which records went: the batch is another, place and
+// count, by which its messages are named, stay.
+func RewriteKafkaFrame(dst []byte, h FrameHead, batch []byte) []byte {
+	start := len(dst)
+	dst = EncodeKafkaFrame(dst, h.Count, batch)
+	if h.Placed {
+		patchFrameOrdinal(dst[start:], h.FirstOrdinal)
+	}
+	return dst
+}
+
 func finishFrame(f []byte, kind FrameKind, codec FrameCodec, count, raw uint32) {
 	f[4], f[6] = byte(kind), byte(codec)
 	binary.LittleEndian.PutUint32(f[8:], count)

@@ -43,6 +43,20 @@ type QueueOptions struct {
 	// rounded up: who sets seconds alone gets them.
 	RetentionMs int64
 
+	// CompactKeys keeps, of the records of one key that Kafka producers wrote to a partition, the newest one; see Compaction.
+	CompactKeys bool
+	// TombstoneMs is how long a record without a value is kept after what it deletes was removed, milliseconds; not
+	// set it is a day.
+	TombstoneMs int64
+	// MinCompactionLagMs is for how long after its append no record is compacted away, milliseconds.
+	MinCompactionLagMs int64
+	// MaxCompactionLagMs is how long at most records wait to be compacted once their segment is closed, milliseconds;
+	// 0 is no bound.
+	MaxCompactionLagMs int64
+	// CompactDirtyPermille is how much of a partition's bytes has to be new before it is compacted, 0 to 1000; not
+	// set it is 500.
+	CompactDirtyPermille int64
+
 	// Set remembers which options a configure call named: RetryDelayMs, TTL and MaxSize act only
 	// when set, and the keys that upstream does not know are echoed only when set.
 	Set OptionMask
@@ -79,9 +93,15 @@ const (
 	OptKafkaPartitions
 	OptRetentionBytes
 	OptRetentionMs
-	OptAll = OptRetentionMs<<1 - 1
-	// optFirst are those that every row of a queue holds.
-	optFirst = OptKafkaPartitions<<1 - 1
+	OptCompactKeys
+	OptTombstoneMs
+	OptMinCompactionLagMs
+	OptMaxCompactionLagMs
+	OptCompactDirtyPermille
+	OptAll = OptCompactDirtyPermille<<1 - 1
+	// optFirst are those that every row of a queue holds; optSecond those of rows before compaction.
+	optFirst  = OptKafkaPartitions<<1 - 1
+	optSecond = OptRetentionMs<<1 - 1
 )
 
 // DefaultOptions are a queue's options before anybody set one: leaseTime 60 when a push, pop or

@@ -35,6 +35,11 @@ func optionFields(o *QueueOptions, text func(OptionMask, *string), number func(O
 	number(OptKafkaPartitions, &o.KafkaPartitions)
 	number(OptRetentionBytes, &o.RetentionBytes)
 	number(OptRetentionMs, &o.RetentionMs)
+	truth(OptCompactKeys, &o.CompactKeys)
+	number(OptTombstoneMs, &o.TombstoneMs)
+	number(OptMinCompactionLagMs, &o.MinCompactionLagMs)
+	number(OptMaxCompactionLagMs, &o.MaxCompactionLagMs)
+	number(OptCompactDirtyPermille, &o.CompactDirtyPermille)
 }
 
 // AppendOptions appends the options in o.Set: the mask, then their values in the order of the bits.
@@ -73,7 +78,7 @@ func appendOptions(b []byte, o *QueueOptions, which OptionMask) []byte {
 func ParseAllOptions(b []byte) (o QueueOptions, err error) {
 	d := decoder{b: b}
 	d.options(&o)
-	if o.Set != OptAll && o.Set != optFirst {
+	if o.Set != OptAll && o.Set != optSecond && o.Set != optFirst {
 		d.fail("options missing")
 	}
 	o.Set = d.optionMask()

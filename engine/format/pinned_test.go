@@ -104,7 +104,8 @@ func TestPinnedOptions(t *testing.T) {
 		OptDLQAfterMaxRetries, OptDelayedProcessing, OptWindowBuffer, OptRetentionSeconds, OptCompletedRetentionSeconds,
 		OptRetentionEnabled, OptEncryptionEnabled, OptMaxWaitTimeSeconds, OptMinPopWaitTime, OptDedupWindowSeconds,
 		OptRetentionSinkHold, OptRetentionSinkHoldMaxSeconds, OptMaxDeliveries, OptDLQScope, OptKafkaPartitions,
-		OptRetentionBytes, OptRetentionMs,
+		OptRetentionBytes, OptRetentionMs, OptCompactKeys, OptTombstoneMs, OptMinCompactionLagMs, OptMaxCompactionLagMs,
+		OptCompactDirtyPermille,
 	}
 	var got []OptionMask
 	see := func(m OptionMask) { got = append(got, m) }
@@ -133,13 +134,18 @@ func TestOptionsComeBack(t *testing.T) {
 // Goal: a queue's row of before the newest options is read, which are 0 then.
 func TestOptionsOfBefore(t *testing.T) {
 	o := newGen(1).options(true)
-	o.RetentionBytes, o.RetentionMs = 0, 0
-	o.Set &= optFirst
-	b := putUvarint(appendOptions(nil, &o, optFirst), uint64(o.Set))
-	if got, err := ParseAllOptions(b); err != nil || got != o {
-		t.Fatalf("%+v want %+v: %v", got, o, err)
+	o.CompactKeys, o.TombstoneMs, o.MinCompactionLagMs, o.MaxCompactionLagMs, o.CompactDirtyPermille = false, 0, 0, 0, 0
+	for _, mask := range []OptionMask{optSecond, optFirst} {
+		o.Set &= mask
+		if mask == optFirst {
+			o.RetentionBytes, o.RetentionMs = 0, 0
+		}
+		b := putUvarint(appendOptions(nil, &o, mask), uint64(o.Set))
+		if got, err := ParseAllOptions(b); err != nil || got != o {
+			t.Fatalf("%+v want %+v: %v", got, o, err)
+		}
 	}
-	for _, mask := range []OptionMask{optFirst >> 1, optFirst | OptRetentionBytes} {
+	for _, mask := range []OptionMask{optFirst >> 1, optFirst | OptRetentionBytes, optSecond | OptCompactKeys} {
 		if _, err := ParseAllOptions(putUvarint(appendOptions(nil, &o, mask), uint64(o.Set))); err == nil {
 			t.Errorf("options %#x are taken for all", mask)
 		}

@@ -63,6 +63,10 @@ func overlay(dst, src *format.QueueOptions, mask format.OptionMask) {
 	take(format.OptKafkaPartitions, &dst.KafkaPartitions, src.KafkaPartitions)
 	take(format.OptRetentionBytes, &dst.RetentionBytes, src.RetentionBytes)
 	take(format.OptRetentionMs, &dst.RetentionMs, src.RetentionMs)
+	take(format.OptTombstoneMs, &dst.TombstoneMs, src.TombstoneMs)
+	take(format.OptMinCompactionLagMs, &dst.MinCompactionLagMs, src.MinCompactionLagMs)
+	take(format.OptMaxCompactionLagMs, &dst.MaxCompactionLagMs, src.MaxCompactionLagMs)
+	take(format.OptCompactDirtyPermille, &dst.CompactDirtyPermille, src.CompactDirtyPermille)
 	flip := func(bit format.OptionMask, d *bool, s bool) {
 		if mask&bit != 0 {
 			*d = s
@@ -71,6 +75,7 @@ func overlay(dst, src *format.QueueOptions, mask format.OptionMask) {
 	flip(format.OptDeadLetterQueue, &dst.DeadLetterQueue, src.DeadLetterQueue)
 	flip(format.OptDLQAfterMaxRetries, &dst.DLQAfterMaxRetries, src.DLQAfterMaxRetries)
 	flip(format.OptRetentionEnabled, &dst.RetentionEnabled, src.RetentionEnabled)
+	flip(format.OptCompactKeys, &dst.CompactKeys, src.CompactKeys)
 	flip(format.OptEncryptionEnabled, &dst.EncryptionEnabled, src.EncryptionEnabled)
 	flip(format.OptDLQScope, &dst.DLQScopeBatch, src.DLQScopeBatch)
 	name := func(bit format.OptionMask, d *string, s string) {
@@ -88,10 +93,12 @@ func clamp(o *format.QueueOptions) {
 	for _, n := range []*int64{
 		&o.LeaseTime, &o.RetryLimit, &o.RetryDelayMs, &o.MaxSize, &o.TTL, &o.DelayedProcessing, &o.WindowBuffer,
 		&o.RetentionSeconds, &o.CompletedRetentionSeconds, &o.MaxWaitTimeSeconds, &o.DedupWindowSeconds,
-		&o.MaxDeliveries, &o.KafkaPartitions, &o.RetentionBytes, &o.RetentionMs,
+		&o.MaxDeliveries, &o.KafkaPartitions, &o.RetentionBytes, &o.RetentionMs, &o.TombstoneMs,
+		&o.MinCompactionLagMs, &o.MaxCompactionLagMs, &o.CompactDirtyPermille,
 	} {
 		*n = max(*n, 0)
 	}
+	o.CompactDirtyPermille = min(o.CompactDirtyPermille, 1000)
 	o.MinPopWaitTimeMs = min(max(o.MinPopWaitTimeMs, 0), 60_000)
 }
 

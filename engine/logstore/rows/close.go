@@ -10,14 +10,19 @@ import (
 
 // Close writes the index of a segment: every row that memory holds up to the segment's last one, of
 // all raft groups. When it returns nil the file is durable, look-ups use it, and memory has let go of
-// the rows. Every entry of the segment was applied; segments close in the order of their numbers. A
-// segment that files hold already is passed over. After an error nothing has changed, and Close may be
-// called again.
+// the rows. Every entry of the segment was applied; segments close in the order of their numbers. Rows that
+// were recovered though files hold their segments leave memory only. After an error nothing has changed, and
+// Close may be called again.
 func (x *Runs) Close(segment uint32) error {
 	x.closing.Lock()
 	defer x.closing.Unlock()
 	l := x.acquire()
 	defer l.release()
+	if len(l.lost) == 0 {
+		for _, i := range x.all() {
+			i.forget(min(segment, l.last()))
+		}
+	}
 	if l.holds(segment) {
 		return nil
 	}
@@ -50,6 +55,19 @@ func (x *Runs) all() (all []*Index) {
 		}
 	}
 	return all
+}
+
+// forget drops the rows of segments up to one, which files hold: in memory they would be found first, and written again.
+func (x *Index) forget(upto uint32) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, s := range x.mem.starts {
+		if s.segment > upto {
+			x.mem.drop(s.number)
+			return
+		}
+	}
+	x.mem.drop(x.mem.next)
 }
 
 // part is the rows of one raft group that go into a run. Rows never change once they are added and

@@ -71,7 +71,8 @@ func (x *Runs) Thin(live func(format.SegmentID) bool) (again bool, err error) {
 // edit is what happens to rows while their run is written anew.
 type edit struct {
 	gone  []format.SegmentID
-	moved []Moved // sorted
+	moved []Moved  // sorted
+	edits []Edited // sorted
 	live  func(format.SegmentID) bool
 }
 
@@ -82,7 +83,7 @@ func (e *edit) isLive(s format.SegmentID) bool { return !e.isGone(s) && (e.live 
 // row applies the edit to one row; false drops it.
 func (e *edit) row(r *format.Row) bool {
 	if !e.isGone(r.Segment) {
-		return e.isLive(r.Segment)
+		return e.isLive(r.Segment) && e.edited(r)
 	}
 	i, found := slices.BinarySearchFunc(e.moved, r, func(a Moved, b *format.Row) int {
 		return cmp.Or(cmp.Compare(a.Partition, b.Partition), cmp.Compare(a.Base, b.Base))
@@ -102,6 +103,12 @@ func (e *edit) census(old *run) census {
 		if o := m.Origin.Number(); m.Segment != last && old.first <= o && o <= old.last {
 			last = m.Segment
 			c.addSegment(last)
+		}
+	}
+	for i := range e.edits {
+		if s := e.edits[i].Segment; s != 0 && s != last {
+			last = s
+			c.addSegment(s)
 		}
 	}
 	for _, s := range old.census.segments {
