@@ -15,20 +15,17 @@ func (n *Node) MarkState() format.ManifestMark {
 // Unpaced has relocation and compaction never pause, for tests that stop the clock and move much.
 func Unpaced(c *Config) { c.pace = 1 << 40 }
 
-// Compacted tells up to where each partition of a queue is compacted, and whether frames of offsets alone are left.
-func (n *Node) Compacted(queue format.QueueID) (clean []format.Offset, empties int) {
+// Compacted tells up to where a partition is compacted. No pass is under way.
+func (n *Node) Compacted(queue, partition string) format.Offset {
+	part, _, _ := n.partByName(format.DefaultTenant, queue, partition)
 	for i := range n.files.mover.compactor.queues {
-		q := &n.files.mover.compactor.queues[i]
-		for k := range q.parts {
-			if q.id != queue {
-				continue
-			}
-			if clean = append(clean, q.parts[k].clean); q.parts[k].empties {
-				empties++
+		for _, p := range n.files.mover.compactor.queues[i].parts {
+			if p.id == part.id {
+				return p.clean
 			}
 		}
 	}
-	return clean, empties
+	return 0
 }
 
 // Idle waits until the files' goroutine has nothing left to do: the test stops it and does its turns.
