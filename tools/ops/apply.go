@@ -174,7 +174,7 @@ func applyOne(c *remote.Conn, m *manifest, a *applied) error {
 	}
 	_, err := c.Call(c.Ctx, remote.Request{Method: http.MethodPost, Path: "/api/v1/configure", Body: body, Write: true}, &answer)
 	if err == nil && answer.Configured == nil {
-		err = cli.Errorf(cli.Server, "%s answered something else than this API: there is no configured", c.URL)
+		err = stranger(c, "configured")
 	}
 	if err != nil {
 		a.Verdict, a.Error = verdictFailed, err.Error()

@@ -79,6 +79,9 @@ func (f *auditFlags) list(c *remote.Conn) (rows []cli.Row, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := expect(c, queue.Partitions, "partitions"); err != nil {
+		return nil, err
+	}
 	for _, p := range queue.Partitions {
 		found, err := f.partition(c, p.Name, from, to)
 		if err != nil {

@@ -115,10 +115,7 @@ func (b *bench) check() error {
 // run makes the queue, loads it, and takes it away again whatever happened.
 func (b *bench) run(c *remote.Conn, out *cli.Printer[benchRow]) (err error) {
 	at := "/api/v1/resources/queues/" + url.PathEscape(b.queue)
-	if _, err := c.Call(c.Ctx, remote.Request{Method: http.MethodGet, Path: at + "/depth"}, new(any)); remote.Status(err) != http.StatusNotFound {
-		if err == nil {
-			err = cli.Errorf(cli.Usage, "--queue %s: there is one of that name, and it would be deleted", b.queue)
-		}
+	if err := b.unused(c, at); err != nil {
 		return err
 	}
 	defer func() {
@@ -146,6 +143,21 @@ func (b *bench) run(c *remote.Conn, out *cli.Printer[benchRow]) (err error) {
 		return cli.Exit(cli.Partly)
 	}
 	return nil
+}
+
+// unused refuses a queue that is there: it is somebody's, and would be deleted at the end.
+func (b *bench) unused(c *remote.Conn, at string) error {
+	var depth struct{ Queue *string }
+	_, err := c.Call(c.Ctx, remote.Request{Method: http.MethodGet, Path: at + "/depth"}, &depth)
+	switch {
+	case remote.Status(err) == http.StatusNotFound:
+		return nil
+	case err != nil:
+		return err
+	case depth.Queue == nil:
+		return stranger(c, "queue")
+	}
+	return cli.Errorf(cli.Usage, "--queue %s: there is one of that name, and it would be deleted", b.queue)
 }
 
 // cleanTime bounds the making and the deletion of the queue, which an interrupt does not cut: what is cut off may happen

@@ -32,6 +32,19 @@ func get(c *remote.Conn, path string, query url.Values, out any) error {
 	return err
 }
 
+// expect refuses an answer without a list that every node sends, be it empty.
+func expect[R any](c *remote.Conn, list []R, member string) error {
+	if list == nil {
+		return stranger(c, member)
+	}
+	return nil
+}
+
+// stranger is the error of an answer that no node gives.
+func stranger(c *remote.Conn, member string) error {
+	return cli.Errorf(cli.Server, "%s answered something else than this API: there is no %s", c.URL, member)
+}
+
 // every calls f at once and then again and again, until it wants no more, fails, or the command is interrupted.
 func every(ctx context.Context, interval time.Duration, f func() (more bool, err error)) error {
 	tick := time.NewTicker(interval)

@@ -38,7 +38,10 @@ type diagnosis struct {
 
 func diagnosisOf(c *remote.Conn, query url.Values) (*diagnosis, error) {
 	var d diagnosis
-	return &d, get(c, "/api/v1/diagnose", query, &d)
+	if err := get(c, "/api/v1/diagnose", query, &d); err != nil {
+		return nil, err
+	}
+	return &d, errors.Join(expect(c, d.Findings, "findings"), expect(c, d.Checks, "checks"))
 }
 
 // Finding is a row of a doctor's report.

@@ -79,7 +79,10 @@ type lagAnswer struct {
 
 func lagOf(c *remote.Conn, query url.Values) (*lagAnswer, error) {
 	var a lagAnswer
-	return &a, get(c, "/api/v1/lag", query, &a)
+	if err := get(c, "/api/v1/lag", query, &a); err != nil {
+		return nil, err
+	}
+	return &a, errors.Join(expect(c, a.Rows, "rows"), expect(c, a.Groups, "groups"))
 }
 
 // lagFlags choose what is looked at.

@@ -39,7 +39,10 @@ var memberColumns = []cli.Column[memberRow]{
 
 func membersOf(c *remote.Conn) ([]memberRow, error) {
 	var a struct{ Members []memberRow }
-	return a.Members, get(c, "/api/v1/raft/members", nil, &a)
+	if err := get(c, "/api/v1/raft/members", nil, &a); err != nil {
+		return nil, err
+	}
+	return a.Members, expect(c, a.Members, "members")
 }
 
 // MembersCommand is "queen cluster members", which asks one node over HTTP where the other commands ask each node.

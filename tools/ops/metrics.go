@@ -69,6 +69,9 @@ nothing matches. --raw prints the text that Prometheus would read.`}
 		if err != nil {
 			return cli.Errorf(cli.Server, "%s answered something else than metrics: %w", c.URL, err)
 		}
+		if len(all) == 0 {
+			return cli.Errorf(cli.Server, "%s answered something else than metrics: there is no family", c.URL)
+		}
 		maps.DeleteFunc(all, func(name string, _ *dto.MetricFamily) bool { return !wanted(*families, name) })
 		if *raw {
 			out.Skip()

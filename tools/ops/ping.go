@@ -83,7 +83,7 @@ func ping(c *remote.Conn, n int, ready bool, timeout time.Duration) (pong, error
 		return p, err
 	}
 	if answer.Status == "" || ready && answer.Ready == nil {
-		return p, cli.Errorf(cli.Server, "%s answered something else than this API: there is no status", c.URL)
+		return p, stranger(c, "status")
 	}
 	p.Ready, p.Why = answer.Ready, answer.Why
 	return p, nil

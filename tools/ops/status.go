@@ -194,7 +194,7 @@ func (st *status) readiness(c *remote.Conn) error {
 		return err
 	}
 	if ready.Ready == nil {
-		return cli.Errorf(cli.Server, "%s answered something else than this API: there is no ready", c.URL)
+		return stranger(c, "ready")
 	}
 	st.Ready, st.Why, st.Phase, st.Role, st.Progress, st.StorageFull = *ready.Ready, ready.Why, ready.Phase, ready.Role, ready.Progress,
 		ready.StorageFull
@@ -236,9 +236,13 @@ func (st *status) totals(c *remote.Conn) error {
 		Lag                struct{ Total, Max uint64 }
 		Throughput         struct{ IngestedPerSecond, ProcessedPerSecond float64 }
 		StatsAge           *int64
+		Timestamp          string
 	}
 	if err := get(c, "/api/v1/resources/overview", nil, &o); err != nil {
 		return err
+	}
+	if o.Timestamp == "" {
+		return stranger(c, "timestamp")
 	}
 	st.Totals = &totals{o.Queues, o.Partitions, o.Messages.Total, o.Messages.Pending, o.Messages.Processing, o.Messages.DeadLetter,
 		o.Lag.Total, o.Lag.Max, o.Throughput.IngestedPerSecond, o.Throughput.ProcessedPerSecond, o.StatsAge}

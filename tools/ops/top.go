@@ -144,6 +144,9 @@ func queueLines(c *remote.Conn) ([]queueLine, error) {
 		if err := get(c, "/api/v1/status/queues", page, &a); err != nil {
 			return nil, err
 		}
+		if err := expect(c, a.Queues, "queues"); err != nil {
+			return nil, err
+		}
 		for _, q := range a.Queues {
 			m := q.Messages
 			lines = append(lines, queueLine{Queue: q.Name, Partitions: q.Partitions, Messages: m.Total, Pending: m.Pending,
