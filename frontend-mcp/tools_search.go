@@ -22,7 +22,7 @@ func searchTools() []*tool {
 		row(tool{name: "message_search", title: "Search messages", toolset: "messages",
 			text: "Finds messages of a queue by transaction id, by text in the payload, or by a JSON pointer that equals a value."}, search),
 		row(tool{name: "message_trace", title: "Trace a message", toolset: "messages",
-			text: "What became of one message: where it is, and what every consumer group thinks of it."}, traceMessage),
+			text: "What became of one message: where it is, what every consumer group thinks of it, and when what happened, as far as the broker keeps it."}, traceMessage),
 	}
 }
 
@@ -254,59 +254,4 @@ func pointed(payload []byte, pointer string) ([]byte, bool) {
 	}
 	text, err := json.Marshal(v)
 	return text, err == nil
-}
-
-type traceArgs struct {
-	Queue         string `json:"queue"`
-	Partition     string `json:"partition"`
-	TransactionID string `json:"transaction_id" jsonschema:"or the message id"`
-}
-
-type groupView struct {
-	Group        string  `json:"group"`
-	State        string  `json:"state" jsonschema:"consumed, leased, dead or pending"`
-	LeaseExpires *string `json:"lease_expires_at"`
-	Retries      uint32  `json:"retries"`
-	Error        string  `json:"error,omitempty"`
-}
-
-type traceResult struct {
-	Meta
-	State   string      `json:"state" jsonschema:"pending, processing, completed or dead"`
-	Message messageRow  `json:"message"`
-	Groups  []groupView `json:"groups"`
-}
-
-var stateNames = map[engine.MessageState]string{engine.Pending: "pending", engine.Processing: "processing",
-	engine.Completed: "completed", engine.DeadState: "dead"}
-
-func traceMessage(c *call, in traceArgs) (out traceResult, err error) {
-	p, err := c.engine.Catalog().Partition(c.ctx, c.caller, in.Queue, in.Partition)
-	if err != nil {
-		return out, err
-	}
-	d, err := c.engine.Inspect().Message(c.ctx, c.caller, p.ID, in.TransactionID)
-	if err != nil {
-		return out, err
-	}
-	out.Meta, out.State, out.Groups = c.meta(), stateNames[d.State], []groupView{}
-	out.Untrusted = true
-	out.Message, _ = c.messageRowOf(in.Queue, &d.Record, false, true)
-	for _, g := range d.Groups {
-		v := groupView{Group: g.Name, State: "pending", LeaseExpires: maybeTime(g.LeaseExpires), Retries: g.Retries, Error: g.Error}
-		switch {
-		case g.Dead:
-			v.State = "dead"
-		case g.Consumed:
-			v.State = "consumed"
-		case g.Leased:
-			v.State = "leased"
-		}
-		if !c.take(v) && len(out.Groups) > 0 {
-			c.cut(&out.Meta, len(d.Groups)-len(out.Groups), "group_list has every group")
-			break
-		}
-		out.Groups = append(out.Groups, v)
-	}
-	return out, nil
 }

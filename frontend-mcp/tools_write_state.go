@@ -23,7 +23,7 @@ func writeStateTools() []*tool {
 		row(once(change(tool{name: "dlq_replay", title: "Replay dead letters", toolset: "dlq",
 			text: "Moves dead letters, by ids or by queue, group and error, back to the tail of their partitions."})), dlqReplay),
 		row(writes(ModeAdmin, auth.LevelAdmin, once(change(tool{name: "dlq_purge", title: "Purge dead letters", toolset: "dlq",
-			text: "Removes dead letters, by ids or by queue and group, for good."}))), dlqPurge),
+			text: "Removes dead letters, by ids or by queue, group and error, for good."}))), dlqPurge),
 		row(change(tool{name: "kv_put", title: "Write a key", toolset: "state", text: "Writes a key; if_version 0 wants it absent, another that version."}), kvPut),
 		row(change(tool{name: "kv_delete", title: "Delete a key", toolset: "state", text: "Deletes a key, if it is at if_version when that is given."}), kvDelete),
 		row(change(tool{name: "timer_schedule", title: "Schedule a timer", toolset: "state",
@@ -158,75 +158,6 @@ func (c *call) replayJob(in *dlqWriteArgs, counts map[string]uint64) (out dlqWri
 		return out, err
 	}
 	out.Planned, out.JobID = c.doneWith(counts), job.ID
-	return out, nil
-}
-
-func dlqPurge(c *call, in dlqWriteArgs) (out dlqWriteResult, err error) {
-	ids, err := in.ids()
-	if err != nil {
-		return out, err
-	}
-	if in.ErrorContains != "" {
-		return out, badArgument("error_contains", "a purge goes by dlq_ids, or by queue and group: list by error, then purge the ids")
-	}
-	counts, err := c.letters(&in, len(ids))
-	if err != nil {
-		return out, err
-	}
-	target, name := in.target()
-	asked, err := c.confirm(in.Confirming, []any{in.IDs, in.Queue, in.Group}, name, Plan{Action: "purge dead letters", Target: target, Counts: counts,
-		Effects: []string{"They can not be replayed any more."}})
-	out.Verdicts = []verdictRow{}
-	if err != nil || asked != nil {
-		out.Planned = orNone(asked)
-		return out, err
-	}
-	if len(ids) > 0 {
-		return c.purgeIDs(&in, ids)
-	}
-	var group *string
-	if in.Group != "" {
-		group = &in.Group
-	}
-	n, err := c.engine.Catalog().Purge(c.ctx, c.caller, in.Queue, group)
-	if err != nil {
-		return out, err
-	}
-	out.Planned = c.doneWith(map[string]uint64{"dead_letters": n})
-	return out, nil
-}
-
-// purgeIDs removes dead letters by their address, which is found by listing: an id alone is not a door of the engine's.
-func (c *call) purgeIDs(in *dlqWriteArgs, ids []format.DeadLetterID) (out dlqWriteResult, err error) {
-	at := map[format.DeadLetterID]*engine.DeadLetter{}
-	for skip := 0; len(at) < len(ids) && skip < maxScan; skip += 1000 {
-		rows, err := c.engine.Catalog().DeadLetters(c.ctx, c.caller, engine.DeadLetterFilter{Skip: skip, Limit: 1000})
-		if err != nil {
-			return out, err
-		}
-		for i := range rows {
-			at[rows[i].ID] = &rows[i]
-		}
-		if len(rows) < 1000 {
-			break
-		}
-	}
-	removed := uint64(0)
-	for i, id := range ids {
-		v := verdictRow{ID: in.IDs[i], Verdict: "gone"}
-		if d := at[id]; d != nil {
-			n, err := c.engine.Catalog().DeleteDeadLetters(c.ctx, c.caller, d.PartitionID, d.Message.TransactionID)
-			if err != nil {
-				return out, err
-			}
-			if n > 0 {
-				v.Verdict = "removed"
-				removed += n
-			}
-		}
-		out.Verdicts = append(out.Verdicts, v)
-	}
-	out.Planned = c.doneWith(map[string]uint64{"dead_letters": removed})
 	return out, nil
 }
 

@@ -1,0 +1,81 @@
+package frontendmcp
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"queen/engine"
+	"queen/engine/format"
+)
+
+// TestPurgeTellsWhatGoes: a purge by ids or by an error removes what it names and nothing else, its plan counts what goes
+// with it, and an id that is not there is gone.
+func TestPurgeTellsWhatGoes(t *testing.T) {
+	r := newRig(t, nil)
+	r.configure("jobs", format.QueueOptions{RetryLimit: 0, Set: format.OptRetryLimit})
+	r.push("jobs", "a", `1`, `2`, `3`)
+	for _, group := range []string{"g1", "g2"} {
+		for range 3 {
+			r.settle(r.pop(popAll("jobs", group, 0, 1)), format.AckFailed)
+		}
+	}
+	s := r.connect(Identity{}, nil)
+	list := func() (out []map[string]any) {
+		for _, x := range ask(t, s, "dlq_list", map[string]any{"queue": "jobs"})["rows"].([]any) {
+			out = append(out, x.(map[string]any))
+		}
+		return out
+	}
+	all := list()
+	require.Len(t, all, 6)
+	purge := func(args map[string]any, planned, removed float64) map[string]any {
+		plan := ask(t, s, "dlq_purge", args)
+		require.Equal(t, planned, plan["plan"].(map[string]any)["counts"].(map[string]any)["dead_letters"])
+		args["confirm_token"] = plan["confirm_token"]
+		done := ask(t, s, "dlq_purge", args)
+		require.Equal(t, removed, done["plan"].(map[string]any)["counts"].(map[string]any)["dead_letters"])
+		return done
+	}
+	missing := "ffffffffffffffffffffffffffffffff"[:len(all[0]["dlq_id"].(string))]
+	done := purge(map[string]any{"dlq_ids": []string{all[0]["dlq_id"].(string), missing}}, 2, 2)
+	verdicts := done["verdicts"].([]any)
+	require.Equal(t, "removed", verdicts[0].(map[string]any)["verdict"])
+	require.Equal(t, "gone", verdicts[1].(map[string]any)["verdict"])
+	require.Len(t, list(), 4, "the other group's went with it")
+	require.Empty(t, purge(map[string]any{"queue": "jobs", "error_contains": "no such error"}, 0, 0)["verdicts"])
+	require.Len(t, list(), 4)
+	purge(map[string]any{"queue": "jobs", "group": "g1"}, 2, 2)
+	require.Len(t, list(), 2)
+}
+
+// TestTrace: a message is found by its id alone, with the times that are kept of it in order; an id that nobody knows is said
+// to be unknown.
+func TestTrace(t *testing.T) {
+	r := newRig(t, nil)
+	r.configure("jobs", format.QueueOptions{RetryLimit: 0, Set: format.OptRetryLimit})
+	r.push("jobs", "a", `1`)
+	r.do(&engine.Append{Queue: "jobs", Partition: "b", Messages: []engine.Message{{Payload: []byte(`2`), TransactionID: "wanted"}}})
+	r.pass(time.Second)
+	pop := popAll("jobs", "fails", time.Hour, 1)
+	pop.Scope.Partition, pop.Scope.Pinned = "b", true
+	r.settle(r.pop(pop), format.AckFailed)
+	r.pass(time.Second)
+	pop.Group = "holds"
+	require.NotNil(t, r.pop(pop))
+	s := r.connect(Identity{}, nil)
+	out := ask(t, s, "message_trace", map[string]any{"queue": "jobs", "transaction_id": "wanted"})
+	require.Equal(t, "b", out["partition"])
+	var kinds []string
+	for _, x := range out["events"].([]any) {
+		e := x.(map[string]any)
+		kinds = append(kinds, e["kind"].(string))
+		if e["kind"] == "lease" {
+			require.Equal(t, "holds", e["group"])
+		}
+	}
+	require.Equal(t, []string{"push", "dlq", "lease"}, kinds)
+	require.Equal(t, "not_found", refused(t, s, "message_trace", map[string]any{"queue": "jobs", "transaction_id": "none"}).Code)
+	require.Equal(t, "unknown_queue", refused(t, s, "message_trace", map[string]any{"queue": "none", "transaction_id": "none"}).Code)
+}
