@@ -159,6 +159,7 @@ type Frontend struct {
 	sealer  *sealer
 	rates   *rates
 	masks   masks
+	taken   *taken
 
 	// draining ends streams when Shutdown begins, stopping running calls when its time is over.
 	draining, stopping context.Context
@@ -188,7 +189,7 @@ func New(o Options) (*Frontend, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	f := &Frontend{opts: o.withDefaults(), schemas: mcp.NewSchemaCache(), rates: newRates()}
+	f := &Frontend{opts: o.withDefaults(), schemas: mcp.NewSchemaCache(), rates: newRates(), taken: newTaken()}
 	f.mu.servers = map[view]*mcp.Server{}
 	f.draining, f.drain = context.WithCancel(context.Background())
 	f.stopping, f.stop = context.WithCancel(context.Background())

@@ -57,9 +57,14 @@ func take(c *call, in takeArgs) (out takeResult, err error) {
 	if err != nil {
 		return out, err
 	}
+	k := takenKey{c.id.Tenant, in.Queue, in.Group}
 	if len(groups) > 0 && (groups[0].Consumed || groups[0].Leases > 0) && !in.Share {
-		return out, &toolError{Code: "group_in_use", Message: "workers have used this consumer group: messages taken here are kept from them", Field: "share",
-			Hint: "use a group of your own, peek instead, or set share true"}
+		if used, err := c.usedByOthers(k); err != nil {
+			return out, err
+		} else if used {
+			return out, &toolError{Code: "group_in_use", Message: "workers may have used this consumer group in the last ten minutes: they miss what is taken here",
+				Field: "share", Hint: "use a group of your own, peek instead, or set share true"}
+		}
 	}
 	c.room = mostRoom
 	d, err := c.engine.Pop(c.ctx, c.caller, engine.PopRequest{Scope: engine.Scope{Queue: in.Queue}, Group: in.Group,
@@ -84,6 +89,8 @@ func take(c *call, in takeArgs) (out takeResult, err error) {
 	}
 	d.Delivered()
 	out.LeaseID = d.Lease
+	c.f.taken.took(d.Lease, k)
+	c.left(k)
 	return out, nil
 }
 
@@ -142,6 +149,9 @@ func settle(c *call, in ackArgs) (out ackResult, err error) {
 		return out, err
 	}
 	out.Planned = c.done()
+	if k, ours := c.f.taken.ofLease(in.LeaseID); ours {
+		c.left(k)
+	}
 	for i := range res {
 		v := ackVerdict{Offset: in.Results[i].Offset, Verdict: "settled"}
 		switch {

@@ -22,7 +22,7 @@ func searchTools() []*tool {
 		row(tool{name: "message_search", title: "Search messages", toolset: "messages",
 			text: "Finds messages of a queue by transaction id, by text in the payload, or by a JSON pointer that equals a value."}, search),
 		row(tool{name: "message_trace", title: "Trace a message", toolset: "messages",
-			text: "What became of one message: where it is, what every consumer group thinks of it, and when what happened, as far as the broker keeps it."}, traceMessage),
+			text: "What became of one message: where it is, when what happened to it, and what every consumer group thinks of it."}, traceMessage),
 	}
 }
 
