@@ -29,6 +29,7 @@ var commandCodes = map[string]string{
 	"completion fish":       "0 1",
 	"completion powershell": "0 1",
 	"completion zsh":        "0 1",
+	"cluster members":       "4",
 	"config check":          "0 5",
 	"config delete-context": "0 1 4",
 	"config print":          "0",
