@@ -59,6 +59,14 @@ var queueOptions = []queueOption{
 	{"priority", "priority", 0, numberOption, "accepted and shown, without effect"},
 }
 
+// OptionNames are the options that have a flag, as the API names them.
+func OptionNames() (names []string) {
+	for _, o := range queueOptions {
+		names = append(names, o.key)
+	}
+	return names
+}
+
 // optionFlags adds the flags of the options.
 func optionFlags(f *pflag.FlagSet) {
 	for _, o := range queueOptions {
