@@ -37,3 +37,22 @@ func (n *Node) Standing() Standing {
 	mark, _ := m.Marks()
 	return Standing{Leads: n.cluster.leads.Load() != 0, Born: m.Born(), Epoch: m.Epoch(), Applied: m.Applied(), Mark: mark}
 }
+
+// deploymentName is the row that stands beside those of the nodes' disks, whose names are numbers.
+const deploymentName = "deployment"
+
+// Deployment implements Peer.
+func (n *Node) Deployment() uint64 {
+	row, ok := n.AdminRow(format.SystemTenant, format.AdminNode, deploymentName)
+	if !ok || len(row.Value) != 8 {
+		return 0
+	}
+	return binary.LittleEndian.Uint64(row.Value)
+}
+
+// NoteDeployment implements Peer.
+func (n *Node) NoteDeployment(ctx context.Context, d uint64) error {
+	_, err := n.SetAdmin(ctx, format.SystemTenant, AdminChange{Kind: format.AdminNode, Name: deploymentName,
+		Value: binary.LittleEndian.AppendUint64(nil, d)})
+	return err
+}

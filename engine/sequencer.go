@@ -89,6 +89,10 @@ type Peer interface {
 	// Image is what another node needs to go on from this one's newest checkpoint. It waits until nothing moves, and holds what
 	// it needs until it is closed.
 	Image(ctx context.Context) (*Image, error)
+	// Deployment is what the cluster remembers as its number in raft's traffic, 0 for none yet. NoteDeployment has it remember one;
+	// only the leader may.
+	Deployment() uint64
+	NoteDeployment(ctx context.Context, d uint64) error
 	// Alarm reports what an operator should know.
 	Alarm(what string, err error)
 }

@@ -37,9 +37,11 @@ type Report struct {
 	// KnownApplied is up to where who asks said it had applied, as far as this node has heard since it started.
 	KnownApplied uint64
 	// Floor is the entry that its log begins behind: it was given away up to there.
-	Floor   uint64
-	Flags   uint32
-	Version uint32
+	Floor uint64
+	// Deployment is the number of its cluster, 0 while it does not know.
+	Deployment uint64
+	Flags      uint32
+	Version    uint32
 }
 
 // Bits of Report.Flags.
@@ -141,14 +143,10 @@ func readAnswer(c io.Reader) (r Report, err error) {
 	return r, err
 }
 
-// answer serves a question of which the first bytes were read.
-func (l *links) answer(c net.Conn, first []byte) {
-	rest := make([]byte, binary.Size(request{})-len(first))
-	if _, err := io.ReadFull(c, rest); err != nil {
-		return
-	}
+// answer serves a question; its address is still to be read.
+func (l *links) answer(c net.Conn, head []byte) {
 	var q request
-	_ = binary.Read(bytes.NewReader(append(first, rest...)), binary.LittleEndian, &q)
+	_ = binary.Read(bytes.NewReader(head), binary.LittleEndian, &q)
 	if q.Protocol != protocol || q.AddrLen > maxAddr {
 		return
 	}
@@ -233,6 +231,7 @@ func (s *Sequencer) report(asker format.Replica) Report {
 	st := s.peer.Standing()
 	r := Report{Node: uint64(s.o.Node), Epoch: uint64(st.Epoch), Applied: uint64(st.Applied), Mark: st.Mark, Version: protocol}
 	disk, boot := s.log.Disk()
+	r.Deployment = s.deployment.Load()
 	r.Disk, r.Boot, r.Address = disk, boot, addressHash(s.o.Peers[s.o.Node])
 	if log, ok := s.log.Replica(group, s.o.Node); ok {
 		r.Last, r.Floor = uint64(log.Last), uint64(log.Floor)
@@ -300,6 +299,7 @@ func (s *Sequencer) census() {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*censusEvery)
 		st, _ := s.log.Replica(group, s.o.Node)
 		reports := s.poll(ctx, askReport)
+		maps.DeleteFunc(reports, func(_ format.Replica, r Report) bool { return s.isForeign(&r) })
 		s.learnMembers(ctx)
 		s.mu.Lock()
 		before := s.mu.reports
@@ -314,6 +314,7 @@ func (s *Sequencer) census() {
 			s.reattach(ctx, before, reports, st)
 			reports[s.o.Node] = s.report(0)
 			s.noteDisks(ctx, reports)
+			s.noteDeployment(ctx)
 		}
 		cancel()
 	}

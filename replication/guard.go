@@ -42,7 +42,7 @@ func (s *Sequencer) guard(fresh bool) error {
 		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 		reports := s.poll(ctx, askSure)
 		cancel()
-		if err := s.sameAddresses(reports); err != nil {
+		if err := errors.Join(s.learnDeployment(reports), s.sameAddresses(reports)); err != nil {
 			return err
 		}
 		st, _ := s.log.Replica(group, s.o.Node)
@@ -52,8 +52,11 @@ func (s *Sequencer) guard(fresh bool) error {
 		}
 		done, err := judge(own, uint64(st.Last), fresh, reports, forms)
 		switch {
-		case err != nil || done || !fresh && tries >= guardTries:
+		case err != nil:
 			return err
+		case s.deployment.Load() == 0: // only the others know
+		case done || !fresh && tries >= guardTries:
+			return nil
 		case tries%20 == 10:
 			s.o.Log.Info("waiting for other nodes", "answer", len(reports), "of", len(s.others()))
 		}

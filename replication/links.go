@@ -176,12 +176,15 @@ type hello struct {
 	node        format.Replica
 	incarnation uint64
 	epoch       format.Term
+	deployment  uint64
 }
 
 const (
 	helloMagic = "qnfw"
-	helloSize  = 4 + 4 + 3*8
-	protocol   = 2
+	helloSize  = 4 + 4 + 4*8
+	// requestSize is that of a request; what opens a connection is at least as long, and says after that what it is.
+	requestSize = 4*4 + 2*8
+	protocol    = 2
 )
 
 func (h *hello) append(b []byte) []byte {
@@ -189,7 +192,8 @@ func (h *hello) append(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint32(b, protocol)
 	b = binary.LittleEndian.AppendUint64(b, uint64(h.node))
 	b = binary.LittleEndian.AppendUint64(b, h.incarnation)
-	return binary.LittleEndian.AppendUint64(b, uint64(h.epoch))
+	b = binary.LittleEndian.AppendUint64(b, uint64(h.epoch))
+	return binary.LittleEndian.AppendUint64(b, h.deployment)
 }
 
 func parseHello(b []byte) (h hello, err error) {
@@ -197,7 +201,7 @@ func parseHello(b []byte) (h hello, err error) {
 	if string(b[:4]) != helloMagic || le.Uint32(b[4:]) != protocol {
 		return h, fmt.Errorf("replication: a stream of another protocol: %x", b[:8])
 	}
-	return hello{format.Replica(le.Uint64(b[8:])), le.Uint64(b[16:]), format.Term(le.Uint64(b[24:]))}, nil
+	return hello{format.Replica(le.Uint64(b[8:])), le.Uint64(b[16:]), format.Term(le.Uint64(b[24:])), le.Uint64(b[32:])}, nil
 }
 
 // serve takes what one node hands over until the connection breaks.
@@ -210,15 +214,18 @@ func (l *links) serve(c net.Conn) {
 	defer l.drop(c)
 	_ = c.SetDeadline(time.Now().Add(helloWithin))
 	var b [helloSize]byte
-	if _, err := io.ReadFull(c, b[:]); err != nil {
+	if _, err := io.ReadFull(c, b[:requestSize]); err != nil {
 		return
 	}
 	if string(b[:4]) == requestMagic {
-		l.answer(c, b[:])
+		l.answer(c, b[:requestSize])
+		return
+	}
+	if _, err := io.ReadFull(c, b[requestSize:]); err != nil {
 		return
 	}
 	h, err := parseHello(b[:])
-	if err != nil || h.node == 0 || h.node == l.s.o.Node {
+	if err != nil || h.node == 0 || h.node == l.s.o.Node || h.deployment != l.s.deployment.Load() {
 		l.s.o.Log.Warn("a connection of no node of this cluster was refused", "from", c.RemoteAddr(), "err", err)
 		return
 	}

@@ -153,6 +153,9 @@ func (s *Sequencer) behind() error {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		reports := s.poll(ctx, askReport)
 		cancel()
+		if err := s.learnDeployment(reports); err != nil {
+			return err
+		}
 		if _, err := judge(engine.Disk{ID: id, Boot: boot}, uint64(st.Last), s.fresh, reports, 0); err != nil {
 			return err
 		}

@@ -74,6 +74,7 @@ type Sequencer struct {
 	elected  chan raftio.LeaderInfo
 	// leftRounds is for how many rounds of the census the leader has lacked what this node needs.
 	leftRounds int
+	deployment atomic.Uint64 // the cluster's number, 0 until it is known (deployment.go)
 	streams    atomic.Int64  // images that the library wanted since the last round of the census
 	ended      chan struct{} // closed by Close and Kill
 	loops      sync.WaitGroup
@@ -129,6 +130,9 @@ func NewSequencer(log *logstore.Store, fatal func(error), o Options) (*Sequencer
 				s.members[uint64(m.Replica)] = m.Address
 			}
 		}
+	}
+	if !s.joining {
+		s.deployment.Store(deploymentOf(s.members))
 	}
 	return s, nil
 }
@@ -200,6 +204,9 @@ func (s *Sequencer) committed(applied format.Index) format.Index {
 func (s *Sequencer) Join(p engine.Peer) error {
 	s.peer = p
 	logTo(s.o.Log)
+	if s.deployment.Load() == 0 {
+		s.deployment.Store(p.Deployment())
+	}
 	var err error
 	if s.links, err = newLinks(s); err != nil {
 		return err
@@ -257,7 +264,7 @@ func (s *Sequencer) hosted() *dragonboat.NodeHost {
 func (s *Sequencer) hostConfig() config.NodeHostConfig {
 	c := config.NodeHostConfig{
 		NodeHostDir: s.o.Dir, RTTMillisecond: uint64(s.o.Tick / time.Millisecond), RaftAddress: s.o.Peers[s.o.Node],
-		RaftEventListener: (*listener)(s),
+		RaftEventListener: (*listener)(s), DeploymentID: s.deployment.Load(),
 		// What one slow peer may make this node keep, and what it takes from one that sends too fast; beyond it messages are
 		// dropped, which raft repairs.
 		MaxSendQueueSize: 64 << 20, MaxReceiveQueueSize: 64 << 20,

@@ -27,7 +27,8 @@ const (
 	AdminKafkaBroker AdminKind = 11
 )
 
-// AdminNode is what the cluster remembers of a node's disk, by the node's number, under SystemTenant.
+// AdminNode is what the cluster remembers of a node's disk, by the node's number, under SystemTenant; and its own number in raft's
+// traffic, by the name "deployment".
 const AdminNode AdminKind = 16
 
 // SystemTenant owns the administrative rows that are no tenant's.
