@@ -68,6 +68,20 @@ type GroupInfo struct {
 	OldestLagAt       format.Wall
 	Leases            uint64
 	SweptAt           format.Wall
+	// Members are those that came by Kafka's protocol and hold partitions of the queue. The engine knows none: the frontend
+	// that coordinates them fills them in.
+	Members []GroupMember
+}
+
+// GroupMember is a consumer that shares a queue's partitions with others of its consumer group by assignment, not by lease.
+type GroupMember struct {
+	ID           string
+	Instance     string // "" of one that is not static
+	Client, Host string
+	// Protocol is classic or consumer.
+	Protocol string
+	// Partitions are the names of those it holds.
+	Partitions []string
 }
 
 // GroupPartition is one partition as one consumer group sees it (S-grp-4).

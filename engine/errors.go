@@ -34,6 +34,8 @@ const (
 	CodeKVPrecondition ErrorCode = "kv_precondition"
 	// CodeRolledBack: an op of a batch that did not take place because of another one.
 	CodeRolledBack ErrorCode = "rolled_back"
+	// CodeGroupHeld: a member of the consumer group that came by another protocol holds the partition.
+	CodeGroupHeld ErrorCode = "group_held"
 	// CodeQueueFull: the queue's bounds have no room. CodeQuotaExceeded, CodeRateLimited: the tenant's plan has no room, or
 	// a lower rate.
 	CodeQueueFull     ErrorCode = "queue_full"
@@ -68,7 +70,7 @@ var Codes = []ErrorCode{
 	CodeUnknownGroup, CodeNotFound, CodeOffsetOutOfRange, CodeBadStatus, CodeLeaseInvalid,
 	CodeNotLeased, CodeUnresolvable, CodeAlreadyCommitted, CodeGone, CodeNotBuilt, CodeEncryption,
 	CodeIdempotencyClash, CodeRejectedAck, CodeDuplicate, CodeKVPrecondition, CodeRolledBack, CodePaused,
-	CodeQueueFull, CodeQuotaExceeded, CodeRateLimited,
+	CodeGroupHeld, CodeQueueFull, CodeQuotaExceeded, CodeRateLimited,
 	CodeOutOfSequence, CodeDuplicateSequence, CodeProducerEpoch, CodeProducerFenced, CodeProducerMapping, CodeTxnState, CodeTxnBusy,
 	CodeOverloaded, CodeStorageFull, CodeTimeout, CodeOutcomeUnknown,
 	CodeNoLeader, CodeRetry, CodeClosed, CodeCorrupt, CodeInternal,

@@ -30,6 +30,7 @@ var wireErrors = map[engine.ErrorCode]wireError{
 	engine.CodeOffsetOutOfRange: {404, "offset_out_of_range", "offset out of range"},
 	engine.CodeBadStatus:        {400, "bad_status", "bad_status"},
 	engine.CodeLeaseInvalid:     {409, "lease_invalid", "invalid or expired lease"},
+	engine.CodeGroupHeld:        {409, "group_held", "group_held"},
 	engine.CodeNotLeased:        {409, "not_leased", "consumer not found"},
 	engine.CodeUnresolvable:     {409, "unresolvable", "unresolvable"},
 	engine.CodeAlreadyCommitted: {409, "already_committed", "already committed"},

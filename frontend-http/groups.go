@@ -91,7 +91,7 @@ func (o *out) group(g *engine.GroupInfo, now format.Wall) {
 	switch {
 	case behind > laggingAfter:
 		state = "Lagging"
-	case g.Consumed:
+	case g.Consumed || len(g.Members) > 0:
 		state = "Stable"
 	}
 	o.open('{')
@@ -99,7 +99,7 @@ func (o *out) group(g *engine.GroupInfo, now format.Wall) {
 	o.key("topics").open('[').text(g.Queue)
 	o.close(']')
 	o.str("queueName", g.Queue)
-	o.count("members", g.Leases)
+	o.count("members", g.Leases+uint64(len(g.Members)))
 	o.count("partitionCursors", g.Cursors)
 	o.count("partitionsWithLag", g.PartitionsWithLag)
 	o.count("totalLag", g.Lag)
@@ -118,7 +118,31 @@ func (o *out) group(g *engine.GroupInfo, now format.Wall) {
 	o.time("subscriptionCreatedAt", g.RegisteredAt)
 	o.bool("conflation", g.Conflate)
 	o.time("sweptAt", g.SweptAt)
+	o.kafkaMembers(g)
 	o.close('}')
+}
+
+// kafkaMembers lists who came by Kafka's protocol, where there is somebody.
+func (o *out) kafkaMembers(g *engine.GroupInfo) {
+	if len(g.Members) == 0 {
+		return
+	}
+	o.key("kafkaMembers").open('[')
+	for i := range g.Members {
+		m := &g.Members[i]
+		o.open('{')
+		o.str("memberId", m.ID)
+		o.strOrNull("instanceId", m.Instance)
+		o.str("clientId", m.Client)
+		o.str("host", m.Host)
+		o.str("protocol", m.Protocol)
+		o.key("partitions").open('[')
+		for _, name := range m.Partitions {
+			o.text(name)
+		}
+		o.close(']').close('}')
+	}
+	o.close(']')
 }
 
 func lagging(c *call) error {
@@ -215,7 +239,9 @@ func (c *call) groupQueue(ctx context.Context, o *out, g *engine.GroupInfo) erro
 		o.bool("leaseActive", r.Leased)
 		o.close('}')
 	}
-	o.close(']').close('}')
+	o.close(']')
+	o.kafkaMembers(g)
+	o.close('}')
 	return nil
 }
 

@@ -72,7 +72,9 @@ var shapes = map[string]string{
 	"Groups": "=[GroupEntry]",
 	"GroupEntry": "name:string topics:[string] queueName:string members:int partitionCursors:int " +
 		"partitionsWithLag:int totalLag:int maxTimeLag:int state:string storage:string subscriptionMode:string " +
-		"subscriptionTimestamp:string|null subscriptionCreatedAt:string|null conflation:bool sweptAt:string|null",
+		"subscriptionTimestamp:string|null subscriptionCreatedAt:string|null conflation:bool sweptAt:string|null " +
+		"kafkaMembers?:[KafkaMember]",
+	"KafkaMember": "memberId:string instanceId:string|null clientId:string host:string protocol:string partitions:[string]",
 	"Lagging": "=[LaggingEntry]",
 	"LaggingEntry": "consumer_group:string queue_name:string partition_name:string partition_id:string " +
 		"worker_id:string|null offset_lag:int time_lag_seconds:int lag_hours:num oldest_unconsumed_at:string " +

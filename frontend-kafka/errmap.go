@@ -52,6 +52,7 @@ var codes = map[engine.ErrorCode]*kerr.Error{
 	// No call of this frontend meets these: they are about leases, keys and what only native transactions hold.
 	engine.CodeBadStatus:        kerr.InvalidRequest,
 	engine.CodeLeaseInvalid:     kerr.InvalidRequest,
+	engine.CodeGroupHeld:        kerr.InvalidRequest,
 	engine.CodeNotLeased:        kerr.InvalidRequest,
 	engine.CodeUnresolvable:     kerr.InvalidRequest,
 	engine.CodeAlreadyCommitted: kerr.InvalidRequest,

@@ -148,6 +148,7 @@ type Frontend struct {
 	listings    *purse
 	listingWait time.Duration
 	cached      settingsCache
+	members     heldCache
 	quotas      quotas
 	// widening orders changes of topics' widths.
 	widening sync.Mutex
@@ -226,6 +227,9 @@ func (l *Listener) prepare() error {
 
 // Attach hands over the engine once it is open. It is called once.
 func (f *Frontend) Attach(e engine.Engine, rows engine.AdminStore) {
+	if s, ok := e.(*shared); ok {
+		e = s.Engine
+	}
 	f.attaching.Do(func() {
 		f.engine, f.rows = e, rows
 		f.startGroups()

@@ -24,6 +24,8 @@ var explanations = map[engine.ErrorCode]Explanation{
 		Remedy: "use completed, failed, retry or dlq"},
 	engine.CodeLeaseInvalid: {Meaning: "the lease is over or was never this caller's",
 		Remedy: "the message will be handed out again: pop it anew, finish within leaseTime or extend the lease"},
+	engine.CodeGroupHeld: {Meaning: "a live Kafka member of the consumer group holds the partition",
+		Remedy: "use another consumer group, end the Kafka member, or allow it (kafka.shared.groups)"},
 	engine.CodeNotLeased: {Meaning: "the consumer group holds no lease on the partition",
 		Remedy: "pop before the ack"},
 	engine.CodeUnresolvable: {Meaning: "the id of the ack names no message that was handed out",

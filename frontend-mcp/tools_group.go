@@ -20,9 +20,22 @@ type groupRow struct {
 	Blocked           *uint64  `json:"blocked_partitions" jsonschema:"of those furthest behind, the ones with lease_held or poison; null where no queue is named"`
 	OldestAgeS        *float64 `json:"oldest_unacked_age_s"`
 	Leased            uint64   `json:"leased" jsonschema:"live leases"`
-	Cursors           uint64   `json:"cursors"`
-	RegisteredAt      *string  `json:"registered_at"`
-	CountedAt         *string  `json:"counted_at"`
+
+	KafkaMembers []kafkaMember `json:"kafka_members,omitempty" jsonschema:"members by Kafka's protocol, which hold partitions instead of leases"`
+
+	Cursors      uint64  `json:"cursors"`
+	RegisteredAt *string `json:"registered_at"`
+	CountedAt    *string `json:"counted_at"`
+}
+
+// kafkaMember is a member of a consumer group that came by Kafka's protocol.
+type kafkaMember struct {
+	ID         string   `json:"id"`
+	Instance   string   `json:"instance,omitempty"`
+	Client     string   `json:"client"`
+	Host       string   `json:"host"`
+	Protocol   string   `json:"protocol" jsonschema:"classic or consumer"`
+	Partitions []string `json:"partitions"`
 }
 
 // groupRowOf describes a group; s is what was seen of its queue, nil for nothing.
@@ -30,8 +43,12 @@ func (c *call) groupRowOf(g *engine.GroupInfo, s *diagnosis.Sight) groupRow {
 	r := groupRow{Queue: g.Queue, Group: g.Name, Mode: startText(g.Start), Conflates: g.Conflate, Lag: g.Lag,
 		PartitionsWithLag: g.PartitionsWithLag, OldestAgeS: c.ageSeconds(g.OldestLagAt), Leased: g.Leases, Cursors: g.Cursors,
 		RegisteredAt: maybeTime(g.RegisteredAt), CountedAt: maybeTime(g.SweptAt)}
+	for i := range g.Members {
+		m := &g.Members[i]
+		r.KafkaMembers = append(r.KafkaMembers, kafkaMember{m.ID, m.Instance, m.Client, m.Host, m.Protocol, m.Partitions})
+	}
 	switch {
-	case g.Leases > 0:
+	case g.Leases > 0 || len(g.Members) > 0:
 		r.State = "active"
 	case !g.Consumed:
 		r.State = "never_started"

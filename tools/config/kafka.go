@@ -24,7 +24,9 @@ type Kafka struct {
 
 	Partitions, MaxPartitions int
 	AutoCreate                bool
-	Coalesce, MaxConns        int
+	// SharedGroups lets native consumers pop what Kafka members of their consumer group hold.
+	SharedGroups       bool
+	Coalesce, MaxConns int
 	// Memory bounds requests under way, and answers, in bytes.
 	Memory int64
 

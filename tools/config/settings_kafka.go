@@ -36,6 +36,8 @@ var kafkaSettings = []setting{
 		bind: func(c *Config) pflag.Value { return whole(&c.Kafka.MaxPartitions, 1, kafkaWidthMax) }},
 	{key: "kafka.auto.create", def: "true", usage: "let clients create topics by asking for them", needs: "frontends",
 		bind: func(c *Config) pflag.Value { return flag(&c.Kafka.AutoCreate) }},
+	{key: "kafka.shared.groups", def: "false", usage: "let native consumers pop what a live Kafka member of their consumer group holds",
+		needs: "frontends", bind: func(c *Config) pflag.Value { return flag(&c.Kafka.SharedGroups) }},
 	{key: "kafka.coalesce", def: "5", usage: "produce requests of one connection that may become one write", needs: "frontends",
 		bind: func(c *Config) pflag.Value { return whole(&c.Kafka.Coalesce, 1, 64) }},
 	{key: "kafka.max.connections", def: "4096", usage: "open Kafka connections at most", needs: "frontends",

@@ -112,6 +112,37 @@ func TestKafkaServe(t *testing.T) {
 	}
 }
 
+// TestKafkaMemberHolds: a native pop of what a Kafka member of the same consumer group holds is refused, and the list of
+// groups shows that member.
+func TestKafkaMemberHolds(t *testing.T) {
+	n := runKafka(t, nil)
+	cl, err := kgo.NewClient(kgo.SeedBrokers(n.kafkaAddr()), kgo.AllowAutoTopicCreation(), kgo.ConsumeTopics("t"), kgo.ConsumerGroup("g"),
+		kgo.ClientID("biller"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := cl.ProduceSync(ctx, &kgo.Record{Topic: "t", Value: []byte("v")}).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	if got := cl.PollFetches(ctx); got.Err() != nil || got.NumRecords() != 1 {
+		t.Fatalf("%d records, %v", got.NumRecords(), got.Err())
+	}
+	if code, body := n.call("GET", "/api/v1/pop/queue/t?consumerGroup=g", nil); code != 409 || !strings.Contains(string(body), "group_held") {
+		t.Errorf("%d %s", code, body)
+	}
+	for _, path := range []string{"/api/v1/consumer-groups", "/api/v1/consumer-groups/g"} {
+		if code, body := n.call("GET", path, nil); code != 200 || !strings.Contains(string(body), `"clientId":"biller"`) {
+			t.Errorf("%s: %d %s", path, code, body)
+		}
+	}
+	if code, body := n.call("GET", "/api/v1/pop/queue/t?consumerGroup=h&subscriptionMode=all", nil); code != 200 {
+		t.Errorf("%d %s", code, body)
+	}
+}
+
 // TestKafkaSecure: with keys and a certificate, Kafka clients need both, and the rights of their key.
 func TestKafkaSecure(t *testing.T) {
 	dir := t.TempDir()

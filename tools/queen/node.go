@@ -82,7 +82,11 @@ func startNode(c *config.Config, log *slog.Logger, quit <-chan struct{}) (*node,
 		_ = n.stop(context.Background())
 		return nil, err
 	}
-	n.attach(engine.Limit(n.engine, n.plans.quotas))
+	served := engine.Limit(n.engine, n.plans.quotas)
+	if n.kafka != nil {
+		served = n.kafka.Shared(served, c.Kafka.SharedGroups)
+	}
+	n.attach(served)
 	if err := writeReady(c.ReadyFile, n.ready); err != nil {
 		_ = n.stop(context.Background())
 		return nil, err
