@@ -22,5 +22,5 @@
 // warm-up on: by then the node's memory of recent messages (tail.bytes) has to be full, which a low --rate takes minutes for. The exit
 // code is 1 when a promise was broken, 2 when our own node could not be measured.
 //
-// Beside the program stand others that judge the Kafka port: java, kcat, bridge.
+// Beside the program stand others that judge the Kafka port: java, kcat, bridge, compare, suites.
 package main

@@ -184,8 +184,9 @@ type heartbeat struct {
 	c      *consumer
 }
 
+// refuse tells nothing of the member, as Kafka does.
 func (h *heartbeat) refuse(code int16, why string) {
-	h.resp.ErrorCode, h.resp.Assignment = code, nil
+	h.resp.ErrorCode, h.resp.Assignment, h.resp.MemberID, h.resp.MemberEpoch = code, nil, nil, 0
 	if why != "" {
 		h.resp.ErrorMessage = &why
 	}
