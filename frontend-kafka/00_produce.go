@@ -119,7 +119,7 @@ func (p *producing) add(ctx context.Context, r *request) {
 			part := &out.Partitions[j]
 			part.Default()
 			part.Partition, part.BaseOffset, part.LogAppendTime, part.LogStartOffset = in.Partitions[j].Partition, -1, -1, -1
-			if err := p.one(call, &t, in.Partitions[j].Records, part); err != nil {
+			if err := p.one(ctx, call, &t, in.Partitions[j].Records, part); err != nil {
 				call.fail(part, err)
 			}
 		}
@@ -152,7 +152,7 @@ func (p *producing) topic(ctx context.Context, in *kmsg.ProduceRequestTopic) fou
 }
 
 // one judges the records for one partition and puts them up for the append.
-func (p *producing) one(call *produceCall, t *found, records []byte, part *kmsg.ProduceResponseTopicPartition) error {
+func (p *producing) one(ctx context.Context, call *produceCall, t *found, records []byte, part *kmsg.ProduceResponseTopicPartition) error {
 	switch {
 	case call.req.Acks < -1 || call.req.Acks > 1:
 		return kerr.InvalidRequiredAcks
@@ -165,13 +165,21 @@ func (p *producing) one(call *produceCall, t *found, records []byte, part *kmsg.
 	if err != nil {
 		return err
 	}
+	id, h := call.req.TransactionID, batchOf(b)
+	inTxn := id != nil && h.Transactional()
+	ref := engine.PartitionRef{Queue: t.name, Partition: partitionName(part.Partition)}
+	if inTxn && call.req.Version >= produceImplicit {
+		if p.c.f.widen(ctx, p.who, engine.ProducerRef{TransactionalID: *id, ID: h.ProducerID, Epoch: h.ProducerEpoch}, ref) != nil {
+			return &fault{kerr.TransactionAbortable, errTxnWide.text}
+		}
+	}
 	slot := produceSlot{call: call, part: part, appendTime: -1}
 	if t.rules.appendTime {
 		slot.appendTime = int64(p.c.f.now()) / 1000
 		batch.SetAppendTime(b, slot.appendTime)
 	}
-	rb := engine.RecordBatch{Queue: t.name, Partition: partitionName(part.Partition), Batch: b}
-	if id := call.req.TransactionID; id != nil && batchOf(b).Transactional() {
+	rb := engine.RecordBatch{Queue: ref.Queue, Partition: ref.Partition, Batch: b}
+	if inTxn {
 		rb.TransactionalID, rb.Implicit = *id, call.req.Version >= produceImplicit
 	}
 	p.batches = append(p.batches, rb)

@@ -39,6 +39,9 @@ func addPartitionsToTxn(ctx context.Context, c *conn, r *request) (kmsg.Response
 	ref := engine.ProducerRef{TransactionalID: req.TransactionalID, ID: req.ProducerID, Epoch: req.ProducerEpoch}
 	ctx, cancel := within(ctx, 0)
 	defer cancel()
+	if err := c.f.widen(ctx, l.who, ref, refs...); err != nil {
+		return refuseAddPartitionsToTxn(r, codeOf(err)), nil
+	}
 	err := c.f.engine.Records().AddToTxn(ctx, l.who, ref, refs)
 	return refuseAddPartitionsToTxn(r, coordinatorCode(err, req.Version < 2)), nil
 }

@@ -24,6 +24,7 @@ func endTxn(ctx context.Context, c *conn, r *request) (kmsg.Response, error) {
 	ctx, cancel := within(ctx, 0)
 	defer cancel()
 	next, err := c.f.engine.Records().EndTxn(ctx, c.caller(), end)
+	c.f.txns.ended(c.caller().Tenant, end.ProducerRef)
 	resp := refuseEndTxn(r, coordinatorCode(err, req.Version < 2)).(*kmsg.EndTxnResponse)
 	if err == nil && end.Bump {
 		resp.ProducerID, resp.ProducerEpoch = next.ID, next.Epoch

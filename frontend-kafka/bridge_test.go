@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"queen/engine"
 	"queen/engine/batch"
@@ -19,7 +20,9 @@ type bridge struct {
 	c    *raw
 	rng  *rand.Rand
 	log  [3][]bridged
-	read [3]int // how far the native consumer group got
+	read [3]int // how far the consumer group got, natively or by a commit of Kafka's
+	// start is where a log begins: what is before was deleted.
+	start [3]int
 }
 
 // bridged is one message as Kafka and as native clients see it.
@@ -33,8 +36,11 @@ func TestBridgeRandomly(t *testing.T) {
 		n := start(t, nil)
 		n.topic("t", 3)
 		b := &bridge{n: n, c: n.dial(), rng: rand.New(rand.NewPCG(seed, 9))}
-		for range 120 {
-			switch p := b.rng.IntN(3); b.rng.IntN(5) {
+		for p := range b.log { // a group that Kafka made starts with what is new where it has no position
+			b.commit(p)
+		}
+		for range 160 {
+			switch p := b.rng.IntN(3); b.rng.IntN(8) {
 			case 0:
 				b.push(p)
 			case 1, 2:
@@ -43,13 +49,22 @@ func TestBridgeRandomly(t *testing.T) {
 				b.fetch(p)
 			case 4:
 				b.pop(p)
+			case 5:
+				b.commit(p)
+			case 6:
+				b.position(p)
+			case 7:
+				if b.rng.IntN(4) == 0 {
+					b.trim(p)
+				}
 			}
 		}
 		for p := range b.log {
 			b.fetch(p)
-			for b.read[p] < len(b.log[p]) {
+			for b.next(p) < len(b.log[p]) {
 				b.pop(p)
 			}
+			b.position(p)
 		}
 	}
 }
@@ -88,7 +103,7 @@ func (b *bridge) produce(p int) {
 // fetch reads from a random offset to the end: batches are whole, so records before it may come along.
 func (b *bridge) fetch(p int) {
 	t := b.n.t
-	from := b.rng.IntN(len(b.log[p]) + 1)
+	from := b.start[p] + b.rng.IntN(len(b.log[p])-b.start[p]+1)
 	for at := from; at < len(b.log[p]); {
 		req := fetchRequest(int16(4+b.rng.IntN(9)), "t", int32(p))
 		req.Topics[0].Partitions[0].FetchOffset = int64(at)
@@ -119,6 +134,47 @@ func (b *bridge) fetch(p int) {
 	}
 }
 
+// next is where the group reads on: what was deleted before it got there is skipped.
+func (b *bridge) next(p int) int { return max(b.read[p], b.start[p]) }
+
+// commit moves the group by way of Kafka, forwards or back.
+func (b *bridge) commit(p int) {
+	at := b.start[p] + b.rng.IntN(len(b.log[p])-b.start[p]+1)
+	req := kmsg.NewPtrOffsetCommitRequest()
+	req.Version, req.Group, req.Generation = int16(2+b.rng.IntN(8)), "g", -1
+	part := kmsg.NewOffsetCommitRequestTopicPartition()
+	part.Partition, part.Offset = int32(p), int64(at)
+	req.Topics = []kmsg.OffsetCommitRequestTopic{{Topic: "t", Partitions: []kmsg.OffsetCommitRequestTopicPartition{part}}}
+	require.Zero(b.n.t, b.c.ask(req).(*kmsg.OffsetCommitResponse).Topics[0].Partitions[0].ErrorCode)
+	b.read[p] = at
+}
+
+// position asks Kafka where the group is.
+func (b *bridge) position(p int) {
+	req := kmsg.NewPtrOffsetFetchRequest()
+	req.Version, req.Group = int16(1+b.rng.IntN(7)), "g"
+	req.Topics = []kmsg.OffsetFetchRequestTopic{{Topic: "t", Partitions: []int32{int32(p)}}}
+	got := b.c.ask(req).(*kmsg.OffsetFetchResponse).Topics[0].Partitions[0]
+	require.Zero(b.n.t, got.ErrorCode)
+	require.Contains(b.n.t, []int64{int64(b.read[p]), int64(b.next(p))}, got.Offset, "partition %d", p)
+}
+
+// trim deletes the first records.
+func (b *bridge) trim(p int) {
+	at := b.start[p] + b.rng.IntN(len(b.log[p])-b.start[p]+1)
+	if len(b.log[p]) == 0 {
+		return
+	}
+	req := kmsg.NewPtrDeleteRecordsRequest()
+	req.Version, req.TimeoutMillis = 2, 10_000
+	req.Topics = []kmsg.DeleteRecordsRequestTopic{{Topic: "t",
+		Partitions: []kmsg.DeleteRecordsRequestTopicPartition{{Partition: int32(p), Offset: int64(at)}}}}
+	got := b.c.ask(req).(*kmsg.DeleteRecordsResponse).Topics[0].Partitions[0]
+	require.Zero(b.n.t, got.ErrorCode)
+	require.EqualValues(b.n.t, at, got.LowWatermark)
+	b.start[p] = at
+}
+
 // pop takes some for a native group and acknowledges them.
 func (b *bridge) pop(p int) {
 	t := b.n.t
@@ -127,9 +183,10 @@ func (b *bridge) pop(p int) {
 		Scope: engine.Scope{Queue: "t", Partition: part, Pinned: true}, Start: engine.Start{Kind: format.StartAll}})
 	require.NoError(t, err)
 	if d == nil {
-		require.Equal(t, len(b.log[p]), b.read[p])
+		require.Equal(t, len(b.log[p]), b.next(p))
 		return
 	}
+	b.read[p] = b.next(p)
 	var acks []engine.Op
 	for m, err := range d.Messages() {
 		require.NoError(t, err)

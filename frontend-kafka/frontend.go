@@ -149,6 +149,7 @@ type Frontend struct {
 	listingWait time.Duration
 	cached      settingsCache
 	members     heldCache
+	txns        txnCounts
 	quotas      quotas
 	// widening orders changes of topics' widths.
 	widening sync.Mutex
@@ -198,6 +199,7 @@ func New(o Options) (*Frontend, error) {
 	f.stopping, f.stop = context.WithCancel(context.Background())
 	f.ended, f.end = context.WithCancel(context.Background())
 	f.conns.open = map[*conn]struct{}{}
+	f.txns.most = txnPartsMost
 	f.table = byKey(table())
 	f.metrics = newMetrics(f)
 	if o.Engine != nil {

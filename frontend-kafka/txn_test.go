@@ -166,6 +166,37 @@ func TestTransactionCodes(t *testing.T) {
 	require.Equal(t, []int16{kerr.ProducerFenced.Code}, x.add(3, "t", 0))
 }
 
+// Goal: one transaction has a bound on its partitions, by which it can be aborted and its producer goes on; those that are in
+// it already count once.
+func TestTransactionIsBounded(t *testing.T) {
+	n := start(t, nil)
+	n.f.txns.most = 3
+	for _, topic := range []string{"t", "u", "v", "w"} {
+		n.topic(topic, 4)
+	}
+	x := n.dial().transactional("x")
+	for range 5 {
+		require.Equal(t, []int16{0, 0, 0}, x.add(3, "t", 0, 1, 2))
+	}
+	require.Equal(t, []int16{kerr.PolicyViolation.Code}, x.add(3, "t", 3))
+	require.Zero(t, x.write(9, "t", "a").ErrorCode)
+	require.Zero(t, x.end(3, false).ErrorCode)
+	require.Equal(t, []int16{0}, x.add(3, "t", 3))
+	require.Zero(t, x.end(3, true).ErrorCode)
+
+	for _, topic := range []string{"u", "v", "w"} {
+		x.seq = 0
+		require.Zero(t, x.write(12, topic, "b").ErrorCode)
+	}
+	require.Zero(t, x.write(12, "w", "b").ErrorCode)
+	require.Equal(t, kerr.TransactionAbortable.Code, x.write(12, "t", "c").ErrorCode)
+	require.Zero(t, x.end(4, false).ErrorCode)
+	n.f.txns.of = nil // a node that started anew asks
+	require.Equal(t, []int16{0, 0}, x.add(3, "t", 0, 1))
+	n.f.txns.of = nil
+	require.Equal(t, []int16{kerr.PolicyViolation.Code, kerr.PolicyViolation.Code}, x.add(3, "u", 0, 1))
+}
+
 // Goal: what InitProducerID refuses.
 func TestInitProducer(t *testing.T) {
 	n := start(t, nil)

@@ -24,8 +24,8 @@ func cases(key, version int16) []testCase {
 		return req
 	}}}
 	add := func(name string, build func(s *side) kmsg.Request) { all = append(all, testCase{name, build}) }
-	for _, more := range []func(int16, int16, func(string, func(*side) kmsg.Request)){dataCases, groupCases, memberCases, topicCases, txnCases,
-		adminCases} {
+	for _, more := range []func(int16, int16, func(string, func(*side) kmsg.Request)){dataCases, groupCases, wholeGroupCases, memberCases,
+		topicCases, txnCases, adminCases} {
 		more(key, version, add)
 	}
 	return all

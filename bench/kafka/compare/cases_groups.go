@@ -2,7 +2,7 @@ package main
 
 import "github.com/twmb/franz-go/pkg/kmsg"
 
-// groupCases are about groups as a whole and their positions.
+// groupCases are about positions of groups and who coordinates them.
 func groupCases(key, version int16, add adder) {
 	for _, name := range []string{groupThere, nowhere, ""} {
 		at := map[string]string{groupThere: "there", nowhere: "unknown", "": "unnamed"}[name]
@@ -45,6 +45,15 @@ func groupCases(key, version int16, add adder) {
 					return req
 				})
 			}
+		}
+	}
+}
+
+// wholeGroupCases are about groups as a whole.
+func wholeGroupCases(key, _ int16, add adder) {
+	for _, name := range []string{groupThere, nowhere, ""} {
+		at := map[string]string{groupThere: "there", nowhere: "unknown", "": "unnamed"}[name]
+		switch kmsg.Key(key) {
 		case kmsg.DescribeGroups:
 			add(at, func(*side) kmsg.Request {
 				req := kmsg.NewPtrDescribeGroupsRequest()
