@@ -75,7 +75,7 @@ var shapes = map[string]string{
 		"subscriptionTimestamp:string|null subscriptionCreatedAt:string|null conflation:bool sweptAt:string|null " +
 		"kafkaMembers?:[KafkaMember]",
 	"KafkaMember": "memberId:string instanceId:string|null clientId:string host:string protocol:string partitions:[string]",
-	"Lagging": "=[LaggingEntry]",
+	"Lagging":     "=[LaggingEntry]",
 	"LaggingEntry": "consumer_group:string queue_name:string partition_name:string partition_id:string " +
 		"worker_id:string|null offset_lag:int time_lag_seconds:int lag_hours:num oldest_unconsumed_at:string " +
 		"last_consumed_at:string|null",
