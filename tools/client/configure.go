@@ -56,6 +56,11 @@ var queueOptions = []queueOption{
 	{"retention-sink-hold-max", "retentionSinkHoldMaxSeconds", time.Second, numberOption, "how long it waits at most"},
 	{"max-deliveries", "maxDeliveries", 0, numberOption, "deliveries before a message becomes a dead letter"},
 	{"kafka-partitions", "kafkaPartitions", 0, numberOption, "width of the topic as Kafka sees it"},
+	{"compact-keys", "compactKeys", 0, boolOption, "keep the newest record of each key, and remove older ones in time"},
+	{"tombstone", "tombstoneMs", time.Millisecond, numberOption, "how long the mark of a deleted key is kept"},
+	{"min-compaction-lag", "minCompactionLagMs", time.Millisecond, numberOption, "age before a record may be compacted away"},
+	{"max-compaction-lag", "maxCompactionLagMs", time.Millisecond, numberOption, "age by which a partition is compacted"},
+	{"compact-dirty-permille", "compactDirtyPermille", 0, numberOption, "thousandths of a partition that are new before it is compacted"},
 	{"priority", "priority", 0, numberOption, "accepted and shown, without effect"},
 }
 
