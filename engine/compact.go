@@ -27,6 +27,7 @@ type compactor struct {
 	known      bool
 	generation uint64 // of the queues, when they were listed
 	limit      uint32 // newest segment of the commit stream that was looked into
+	seen       uint64 // of reclaim, at that look
 	waits      bool   // some partition has to be looked at again, whatever is closed
 	queues     []compactQueue
 	after      format.PartitionID // where the round over what is due goes on
@@ -74,17 +75,12 @@ const compactFlush = 4 << 20
 // compactPage is how many offsets are looked up at a time.
 const compactPage = 256
 
-// pass compacts what is due, within the budget, and fills in what was done. log are the segments of the commit stream that
-// relocation may move as well.
-func (c *compactor) pass(r *relocated, log []logstore.SegmentInfo, budget int64) error {
+// pass compacts what is due, within the budget, and fills in what was done.
+func (c *compactor) pass(r *relocated, budget int64) error {
 	c.copier, c.left = copier{v: c.v, r: r}, budget
 	c.edits, c.buffer, c.bytes, c.back, c.held = nil, nil, 0, map[format.PartitionID]format.Offset{}, map[format.PartitionID][]offsetRange{}
-	limit := uint32(0)
-	if len(log) > 0 {
-		limit = log[len(log)-1].Segment
-	}
-	err := c.look(limit)
-	if err == nil && c.isDue() {
+	var err error
+	if c.isDue() {
 		c.survey()
 		err = c.round(r)
 	}
@@ -177,21 +173,24 @@ func (c *compactor) isBare(at, origin format.SegmentID) bool {
 	return true
 }
 
-// look lists the queues that compact when some queue changed, and counts what is new in their partitions when there are more
-// segments to look into.
-func (c *compactor) look(limit uint32) error {
-	n := c.v.n
+// look lists the queues that compact when some queue changed, and counts what is new in their partitions when there is more
+// to look into: segments of the commit stream that relocation may move as well, or what it moved.
+func (c *compactor) look(log []logstore.SegmentInfo) error {
+	n, limit := c.v.n, uint32(0)
+	if len(log) > 0 {
+		limit = log[len(log)-1].Segment
+	}
 	n.state.RLock()
 	generation := n.state.m.TopicsGeneration()
 	n.state.RUnlock()
 	limit = max(limit, c.limit) // those that were there are gone, or can be looked into still
-	if c.known && generation == c.generation && limit == c.limit && !c.waits {
+	if c.known && generation == c.generation && limit == c.limit && c.seen == c.reclaim && !c.waits {
 		return nil
 	}
 	if !c.known || generation != c.generation {
 		c.list()
 	}
-	c.waits, c.limit = false, limit
+	c.known, c.waits, c.limit, c.seen = false, false, limit, c.reclaim
 	for i := range c.queues {
 		if err := c.lookQueue(&c.queues[i]); err != nil {
 			return err

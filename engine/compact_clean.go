@@ -55,9 +55,10 @@ func (c *compactor) clean(q *compactQueue, p *compactPart, now format.Wall) erro
 		return err // what is done is done; the next pass comes further
 	}
 	if k.end < p.looked {
-		c.waits, c.copier.r.further = true, true
+		c.waits, c.copier.r.further = true, c.copier.r.further || k.end > p.clean
 	}
-	p.clean, p.heldFrom, p.looked, p.old, p.new, p.since = k.end, k.heldFrom, k.end, k.kept, 0, 0
+	p.clean = max(p.clean, k.end) // from where something stayed there may be more keys up to here than there is room for
+	p.heldFrom, p.looked, p.old, p.new, p.since = k.heldFrom, p.clean, k.kept, 0, 0
 	p.horizon, p.empties, p.swept = k.horizon, k.empties, c.reclaim
 	return nil
 }
@@ -200,7 +201,7 @@ func (k *cleaning) learn() error {
 		}
 		full := false
 		err = batch.Records(f.body, batchLimits, func(rec *batch.Record) bool {
-			if at := r.Base + format.Offset(rec.OffsetDelta); rec.Key != nil && !keys.put(rec.Key, at) {
+			if at := r.Base + format.Offset(rec.OffsetDelta); at >= from && rec.Key != nil && !keys.put(rec.Key, at) {
 				if k.end, full = at, true; r.Base > from {
 					k.end = r.Base // whole batches, unless one has too many keys by itself
 				}

@@ -65,6 +65,18 @@ func (b *tables) configure() {
 	require.NoError(b.t, err)
 }
 
+// fill writes more than a segment of what goes after some seconds, over the time.
+func (b *tables) fill(over time.Duration) {
+	b.t.Helper()
+	const steps = 14
+	for range steps {
+		_, err := b.node.Do(b.t.Context(), someone, engine.Batch{Ops: []engine.Op{&engine.Append{Queue: "fire", Partition: "p",
+			Messages: []engine.Message{{Payload: b.noise(80_000)}}}}})
+		require.NoError(b.t, err)
+		b.tick(over / steps)
+	}
+}
+
 func (b *tables) now() format.Wall { return format.Wall(b.clock.Now()) }
 
 // produce writes a batch of random records.

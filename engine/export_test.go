@@ -15,13 +15,13 @@ func (n *Node) MarkState() format.ManifestMark {
 // Unpaced has relocation and compaction never pause, for tests that stop the clock and move much.
 func Unpaced(c *Config) { c.pace = 1 << 40 }
 
-// Compacted tells up to where a partition is compacted. No pass is under way.
+// Compacted tells up to where a partition is compacted; 0 while something is new in it. No pass is under way.
 func (n *Node) Compacted(queue, partition string) format.Offset {
 	part, _, _ := n.partByName(format.DefaultTenant, queue, partition)
 	for i := range n.files.mover.compactor.queues {
 		for _, p := range n.files.mover.compactor.queues[i].parts {
-			if p.id == part.id {
-				return p.clean
+			if p.id == part.id && p.new == 0 {
+				return p.looked
 			}
 		}
 	}

@@ -30,6 +30,7 @@ type mover struct {
 	pacer     pacer
 
 	compactor compactor
+	moved     bool // the pass before relocated something: it is the compactor's turn
 }
 
 // look is what is known of a segment from earlier passes.
@@ -114,13 +115,18 @@ func (v *mover) pass(log []logstore.SegmentInfo) *relocated {
 	}
 	p.bulks(all)
 	r.dead, r.after, r.empty, r.more = p.dead, p.after, p.empty, p.more
-	if len(p.move) > 0 {
+	if r.err = v.compactor.look(log); r.err != nil {
+		return r
+	}
+	if len(p.move) > 0 && !(v.moved && v.compactor.isDue()) {
+		v.moved = true
 		c := copier{v: v, r: r, sources: p.move}
 		r.err = c.run()
 		invariants.Failpoint(failRelocateCopied)
-	} else if len(r.dead) == 0 {
-		r.err = v.compactor.pass(r, log, p.budget)
+		return r
 	}
+	v.moved, r.more = false, r.more || len(p.move) > 0
+	r.err = v.compactor.pass(r, p.budget)
 	return r
 }
 
