@@ -236,6 +236,42 @@ func TestAPersonAgrees(t *testing.T) {
 	require.Equal(t, true, ask(t, can, "queue_delete", map[string]any{"queue": "orders"})["done"])
 }
 
+// TestAPersonAgreesOverHTTP: where no session is kept the question travels as input that is required, and its state comes back
+// with the answer: by itself, changed, or for other arguments it is worth nothing.
+func TestAPersonAgreesOverHTTP(t *testing.T) {
+	r := newRig(t, func(o *Options) { o.RequireHuman = true })
+	r.furnish()
+	addr := r.listen()
+	s, err := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, &mcp.ClientOptions{
+		ElicitationHandler: func(_ context.Context, req *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+			return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"name": "jobs"}}, nil
+		}}).Connect(r.ctx, &mcp.StreamableClientTransport{Endpoint: "http://" + addr + "/mcp", DisableStandaloneSSE: true}, nil)
+	require.NoError(t, err)
+	defer s.Close()
+	require.Equal(t, "declined", refused(t, s, "queue_delete", map[string]any{"queue": "orders"}).Code, "another name was typed")
+	call := func(params string) string {
+		_, _, body := post(t, addr, "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"queue_delete",`+params+
+			`,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{}}}}}`,
+			map[string]string{"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": "queue_delete"})
+		return body
+	}
+	asked := call(`"arguments":{"queue":"orders"}`)
+	require.Contains(t, asked, "input_required")
+	_, state, _ := strings.Cut(asked, `"requestState":"`)
+	state, _, _ = strings.Cut(state, `"`)
+	require.NotEmpty(t, state)
+	typed := `"inputResponses":{"confirm":{"action":"accept","content":{"name":"orders"}}},`
+	before := r.digest()
+	require.Contains(t, call(`"arguments":{"queue":"orders","confirm_token":"`+state+`"}`), "confirm_invalid", "as a token")
+	require.Contains(t, call(`"arguments":{"queue":"orders"},"requestState":"`+state+`"`), "confirm_invalid", "without the person")
+	require.Contains(t, call(typed+`"arguments":{"queue":"jobs"},"requestState":"`+state+`"`), "confirm_invalid", "for another queue")
+	require.Contains(t, call(typed+`"arguments":{"queue":"orders"},"requestState":"x`+state+`"`), "confirm_invalid", "changed")
+	require.Equal(t, before, r.digest())
+	require.Contains(t, call(typed+`"arguments":{"queue":"orders"},"requestState":"`+state+`"`), `"done":true`)
+	require.Contains(t, call(typed+`"arguments":{"queue":"orders"},"requestState":"`+state+`"`), "unknown_queue")
+	require.Equal(t, true, ask(t, s, "queue_delete", map[string]any{"queue": "jobs"})["done"])
+}
+
 // TestLimits: a caller that calls too often is told when to come back, and one caller does not slow another.
 func TestLimits(t *testing.T) {
 	r := newRig(t, nil)

@@ -69,7 +69,7 @@ var index = sync.OnceValues(func() (all []scored, in map[string]int) {
 const maxQuery = 32
 
 // Search finds the sections that fit words best, most at most, the best first: Okapi's BM25 over their words, headings
-// counted thrice.
+// counted thrice, and half of that for generated pages.
 func Search(query string, most int) []Section {
 	all, in := index()
 	total := 0
@@ -89,6 +89,9 @@ func Search(query string, most int) []Section {
 			weight := math.Log(1 + (float64(len(all))-float64(in[w])+0.5)/(float64(in[w])+0.5))
 			f := float64(all[i].words[w])
 			score += weight * f * 2.2 / (f + 1.2*(0.25+0.75*float64(all[i].count)/mean))
+		}
+		if strings.HasPrefix(all[i].Page, "reference/") {
+			score /= 2 // lists name everything: what explains comes first
 		}
 		if score > 0 {
 			hits = append(hits, hit{i, score})
