@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -100,4 +101,24 @@ func TestWaitConditions(t *testing.T) {
 		_, _, err := condition(bad)
 		require.Equal(t, cli.Usage, cli.Code(err), bad)
 	}
+}
+
+// TestClusterBootstrap: the directory of a single node becomes that of the first of a cluster when the node is stopped, once.
+func TestClusterBootstrap(t *testing.T) {
+	dir, addr := t.TempDir(), freeTwo(t)
+	n := runNode(t, dir, nil)
+	n.must(201, "POST", "/api/v1/push", items(0, 3), nil)
+	require.Equal(t, cli.Usage, command(t, nil, "cluster", "bootstrap").code)
+	args := []string{"cluster", "bootstrap", "--data", dir, "--peer-addr", addr}
+	require.Equal(t, cli.Usage, command(t, nil, args...).code, "the node runs")
+	require.Equal(t, cli.Done, n.stop(syscall.SIGTERM))
+	got := command(t, nil, args...)
+	require.Equal(t, cli.Done, got.code, got.errors)
+	require.Equal(t, cli.Usage, command(t, nil, args...).code, "it is one already")
+
+	n = runNode(t, dir, nil, "--node-id", "1", "--peer-addr", addr, "--peers", "1="+addr)
+	found, ok := n.readFrom(0)
+	require.True(t, ok)
+	require.Equal(t, 3, found)
+	require.Equal(t, cli.Done, command(t, nil, "cluster", "wait", "--peers", "1="+addr, "--timeout", "30s").code)
 }
