@@ -112,10 +112,11 @@ func TestRedrivesAreHeldToTheRate(t *testing.T) {
 	before := looks.Load()
 	j, err := n.StartRedrive(ctx, someone, engine.RedriveRequest{Queue: "q"})
 	require.NoError(t, err)
-	for looks.Load() == before { // until the job asks
-		runtime.Gosched()
-	}
 	got, err := n.RedriveJob(ctx, someone, j.ID)
+	for err == nil && looks.Load() == before && got.State == engine.RedriveRunning { // until the job asks
+		runtime.Gosched()
+		got, err = n.RedriveJob(ctx, someone, j.ID)
+	}
 	require.NoError(t, err)
 	require.Zero(t, got.Moved, "the job did not wait for the rate")
 	for got.State == engine.RedriveRunning {
