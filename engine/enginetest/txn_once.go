@@ -55,6 +55,9 @@ func (s *state) onceOnly(c engine.Caller, b engine.Batch) ([]engine.Result, *sta
 		return nil, s, e
 	}
 	if e := s.refusedOnce(c, b.Ops); e != nil {
+		if _, _, first := s.clone().judge(c, b); b.Atomic && first != nil && first.Code == engine.CodeRejectedAck {
+			return nil, s, first // acks are looked at first (S-txn-4)
+		}
 		return nil, s, e
 	}
 	res, after, err := s.judge(c, b)
