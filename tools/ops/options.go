@@ -35,6 +35,8 @@ var options = []option{
 	{"maxWaitTimeSeconds", number, true}, {"minPopWaitTime", number, false}, {"dedupWindowSeconds", number, false},
 	{"retentionSinkHold", words, true}, {"retentionSinkHoldMaxSeconds", number, true}, {"maxDeliveries", number, false},
 	{"kafkaPartitions", number, false}, {"retentionBytes", number, true}, {"retentionMs", number, true}, {"dlqScope", words, false},
+	{"compactKeys", flag, true}, {"tombstoneMs", number, true}, {"minCompactionLagMs", number, true},
+	{"maxCompactionLagMs", number, true}, {"compactDirtyPermille", number, true},
 }
 
 // OptionNames are the options that a manifest may have.

@@ -67,7 +67,7 @@ func TestManifestsHaveEveryOption(t *testing.T) {
 // optionValues are values that are no default and that the node keeps as they are, but for those that default to false.
 var optionValues = map[string]any{"retentionSeconds": 90, "retentionMs": 89_500, "dlqScope": "batch", "retentionSinkHold": "sink",
 	"deadLetterQueue": true, "dlqAfterMaxRetries": false, "retentionEnabled": true, "encryptionEnabled": true, "leaseTime": 77,
-	"retentionSinkHoldMaxSeconds": 7200}
+	"retentionSinkHoldMaxSeconds": 7200, "compactKeys": true, "minCompactionLagMs": 60_000, "maxCompactionLagMs": 3_600_000}
 
 // TestExportGoesRound: a queue with every option set, one with each option alone, and one with none are exported, deleted
 // and made again by apply; the node then tells the same of each.
