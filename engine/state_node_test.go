@@ -150,7 +150,8 @@ func TestRacesHaveOneWinner(t *testing.T) {
 		return err == nil && res[0].Timer.Status == format.TimerScheduled
 	})
 	race("cancel of a timer", func(round, worker int) bool {
-		res, err := r.node.Do(t.Context(), someone, engine.Batch{Ops: []engine.Op{&engine.Timer{Op: format.TimerCancel, Queue: "never", Key: fmt.Sprint("t", round)}}})
+		cancel := &engine.Timer{Op: format.TimerCancel, Queue: "never", Key: fmt.Sprint("t", round)}
+		res, err := r.node.Do(t.Context(), someone, engine.Batch{Ops: []engine.Op{cancel}})
 		return err == nil && res[0].Timer.Status == format.TimerCancelled
 	})
 	r.node.Settle()
