@@ -37,6 +37,9 @@ func TestReusedAddress(t *testing.T) {
 		}
 	}
 	s := c.sequencer(c.leader())
+	if a, b := s.hostConfig().DeploymentID, other.sequencer(3).hostConfig().DeploymentID; a == b {
+		t.Errorf("raft's traffic of both clusters is under the number %x", a)
+	}
 	c.until("a census without the stranger", func() bool {
 		reports := s.Reports()
 		if r, ok := reports[3]; ok && r.Deployment != s.deployment.Load() {
