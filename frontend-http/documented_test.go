@@ -21,12 +21,8 @@ func documented(tb testing.TB, next fasthttp.RequestHandler) fasthttp.RequestHan
 		return next
 	}
 	return func(ctx *fasthttp.RequestCtx) {
-		method, path := string(ctx.Method()), string(ctx.Path())
-		if at := strings.IndexByte(string(ctx.RequestURI()), '?'); at >= 0 {
-			path = string(ctx.RequestURI())[:at]
-		} else {
-			path = string(ctx.RequestURI())
-		}
+		method := string(ctx.Method())
+		path, _, _ := strings.Cut(string(ctx.RequestURI()), "?")
 		next(ctx)
 		if ctx.Response.IsBodyStream() || ctx.Hijacked() || method == "HEAD" {
 			return

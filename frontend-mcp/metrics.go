@@ -87,9 +87,12 @@ func toolNamed(name string) *tool {
 	return nil
 }
 
+// codeResourceNotFound was told until revision 2025-11-25 of a resource that is not there.
+const codeResourceNotFound = -32002
+
 // errorCodes are the JSON-RPC codes that a server answers.
 var errorCodes = []int64{jsonrpc.CodeParseError, jsonrpc.CodeInvalidRequest, jsonrpc.CodeMethodNotFound, jsonrpc.CodeInvalidParams,
-	jsonrpc.CodeInternalError, mcp.CodeResourceNotFound}
+	jsonrpc.CodeInternalError, codeResourceNotFound}
 
 func errorType(res mcp.Result, err error) string {
 	var rpc *jsonrpc.Error

@@ -8,16 +8,12 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
 	"queen/tools/cli"
 )
-
-// patience bounds every wait; it fails a test and never makes one pass.
-const patience = 20 * time.Second
 
 // nodeOf is the MCP server of a node that is not there: its tools answer what tests want to see.
 type nodeOf struct {
