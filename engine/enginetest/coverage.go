@@ -77,6 +77,7 @@ var Elsewhere = map[engine.ErrorCode]string{
 	engine.CodeRolledBack:       "see rejected_ack",
 	engine.CodeQueueFull:        "the lists have no ephemeral queues; their suite does",
 	engine.CodeQuotaExceeded:    "see queue_full",
+	engine.CodeGroupHeld:        "the lists have no members by the Kafka protocol; that frontend's tests do",
 	engine.CodeRateLimited:      "quotas are off",
 	engine.CodePaused:           "an operator's switch; the node's tests throw it",
 	engine.CodeOverloaded:       "one call at a time never fills the write budget",
