@@ -61,7 +61,10 @@ func (w *recordWorld) again(call func() error) error {
 
 // dead starts the node again when the call ended without an answer.
 func (w *recordWorld) dead(err error) bool {
-	if c := code(err); c != "" && c != engine.CodeClosed && c != engine.CodeTimeout && c != engine.CodeInternal && c != engine.CodeCorrupt {
+	switch code(err) {
+	case "", engine.CodeClosed, engine.CodeTimeout, engine.CodeInternal, engine.CodeCorrupt:
+	case engine.CodeStorageFull: // the disk never fills; without power no segment is made in advance, which a node may notice first
+	default:
 		return false
 	}
 	w.died++
