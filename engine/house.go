@@ -29,6 +29,8 @@ type house struct {
 	expired atomic.Int64 // monotonic time of the newest entry that was to free keyed rows
 	// marking is held from the look at the chunk to the end of its Mark.
 	marking sync.Mutex
+	// retaining is held by a retention pass.
+	retaining sync.Mutex
 
 	// Owned by the apply goroutine.
 	rowBatch []rows.Row

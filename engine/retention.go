@@ -66,12 +66,15 @@ func (l *lastWrites) proposed(q format.QueueID, cutoff format.Wall) {
 }
 
 // retain proposes time retention, one command per queue that may hold expired messages (S-ret-2,
-// S-ret-4): constant work per queue, none per partition.
+// S-ret-4): constant work per queue, none per partition. Passes follow each other, so that who waits for one
+// (Settle) waits for the one under way too.
 func (h *house) retain() {
 	n := h.n
 	if !n.leading() {
 		return
 	}
+	h.retaining.Lock()
+	defer h.retaining.Unlock()
 	_, now := n.stamp.now()
 	s := newSubmission(consumption)
 	var asked []format.Retain
