@@ -312,8 +312,9 @@ func (s *Sequencer) census() {
 		s.watchBehind(reports)
 		if s.peer.Standing().Leads {
 			s.reattach(ctx, before, reports, st)
-			reports[s.o.Node] = s.report(0)
-			s.noteDisks(ctx, reports)
+			all := maps.Clone(reports) // others read what was kept
+			all[s.o.Node] = s.report(0)
+			s.noteDisks(ctx, all)
 			s.noteDeployment(ctx)
 		}
 		cancel()
