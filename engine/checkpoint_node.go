@@ -103,7 +103,7 @@ func newFiles(n *Node) *files {
 	f.mu.stored = map[uint32]map[format.QueueID]*sidecar.Queue{}
 	f.mu.closed = map[uint32]bool{}
 	f.giveAway = map[uint32]bool{}
-	f.duty.clock, f.duty.quit, f.duty.pause = n.cfg.Clock, f.quit, dutyPause
+	f.duty.clock, f.duty.quit, f.duty.pause = n.cfg.Clock, n.stopping, dutyPause
 	f.mover = newMover(n, f.quit)
 	return f
 }

@@ -53,7 +53,7 @@ func newIDs(n *Node) *ids {
 }
 
 func (i *ids) start() {
-	i.duty.clock, i.duty.quit, i.duty.pause = i.n.cfg.Clock, i.n.files.quit, idPause
+	i.duty.clock, i.duty.quit, i.duty.pause = i.n.cfg.Clock, i.n.stopping, idPause
 	i.duty.on.Store(true)
 	i.done.Add(1)
 	go i.run()

@@ -291,7 +291,7 @@ func (n *Node) Settle() {
 	}
 	n.timers.settle()
 	n.house.retain()
-	n.house.sweep()
+	n.house.sweep(func() {})
 	for again := true; again && !n.closing(); {
 		again = n.house.turn()
 	}
