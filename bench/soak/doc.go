@@ -2,12 +2,13 @@
 //
 //	go run ./bench/soak [--warmup 20m] [--duration 60m] [--share 0.7 | --rate MSGS] [--data DIR] [--json]
 //
-// It builds and starts the real binary on a fresh directory, measures the capacity for --calibrate with consumers running
-// (unless --rate names the load), and then offers its share, open loop, with dedupWindowSeconds 900, retention 300 s and a
+// It builds and starts the real binary on a fresh directory, measures what a new node reaches for --calibrate with
+// consumers running, and offers the share of it, or what --rate names, open loop, with dedupWindowSeconds 900, retention 300 s and a
 // transaction id in every message. Each 10-second window is printed: rates, p99 from the intended send time, RSS,
 // descriptors and disk of the node.
 //
 // The windows after the warm-up are judged: RSS, descriptors and disk each vary by less than --vary of their median (the
 // largest less the smallest), no window has a p99 above --worst, and the p99 of all is at most --p99. Order, gaps and
-// repeats are judged throughout. It exits with an error when anything did not hold.
+// repeats are judged throughout. Behind it the capacity is measured again, with full windows, and what was offered must be
+// at least the share of that. It exits with an error when anything did not hold.
 package main
