@@ -191,8 +191,8 @@ func (g *generator) subscribe(o Op) Op {
 	if g.chance(50) {
 		ops[0], ops[1] = push, pop
 	}
-	g.queued = append(ops, Op{Kind: opAdvance, For: g.span(time.Minute)},
-		Op{Kind: opSubscribe, Group: o.Group, For: g.span(time.Minute)}, pop, Op{Kind: opDelQueue, Queue: queue})
+	move := func() Op { return Op{Kind: opSubscribe, Group: o.Group, For: g.span(time.Minute)} }
+	g.queued = append(ops, Op{Kind: opAdvance, For: g.span(time.Minute)}, move(), move(), pop, Op{Kind: opDelQueue, Queue: queue})
 	return Op{Kind: opDelGroup, Queue: o.Queue, Group: o.Group, Flags: g.flag("k", 50)}
 }
 

@@ -11,8 +11,8 @@ import (
 )
 
 // opTxn is an atomic batch: What has one letter per KV op, on key N and those behind it: p put, s put of a text, a put if
-// absent, d delete, i incr, l incr that little is left for, c check of the version of now, o check of another, x a put that
-// expects another, g get, m get of three. M messages go to the partition, the first with
+// absent, d delete, i incr, l incr that little is left for, c check of the version of now, o check of another, n check that
+// there is none, x a put that expects another, g get, m get of three. M messages go to the partition, the first with
 // an id that repeats at times. For is the lifetime of what is put. Flags: r the last condition is required.
 const opTxn = "txn"
 
@@ -20,7 +20,7 @@ const opTxn = "txn"
 func (g *generator) keyed(o Op) Op {
 	op := Op{Kind: opTxn, Queue: o.Queue, Part: o.Part, N: g.r.IntN(12), Flags: g.flag("r", 40)}
 	for range 1 + g.r.IntN(4) {
-		op.What += string("ppsaaddiiilcoxgm"[g.r.IntN(16)])
+		op.What += string("ppsaaddiiilconxgm"[g.r.IntN(17)])
 	}
 	if g.chance(40) {
 		op.M = 1 + g.r.IntN(3)
@@ -104,6 +104,8 @@ func (p *player) txnOps(o Op) (ops []engine.Op) {
 			op = expecting(kvOp(engine.KVCheck, op.Key), now)
 		case 'o':
 			op = expecting(kvOp(engine.KVCheck, op.Key), now+1)
+		case 'n':
+			op = expecting(kvOp(engine.KVCheck, op.Key), 0)
 		}
 		op.Required = o.has("r") && i == len(o.What)-1 && !strings.ContainsRune("gm", letter)
 		ops = append(ops, &op)

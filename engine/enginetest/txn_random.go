@@ -360,7 +360,7 @@ func (p *player) auditTimers() error {
 var keyedVerdicts = []string{
 	"txn committed", "txn duplicate", "txn kv_precondition", "txn rejected_ack", "txn unknown_queue", "txn position", "keys audited",
 	"kv put applied", "kv put exists", "kv put absent", "kv put version", "kv delete applied", "kv delete absent", "kv incr applied",
-	"kv incr limit", "kv incr type", "kv check applied", "kv check absent", "kv check version", "kv read",
+	"kv incr limit", "kv incr type", "kv check applied", "kv check exists", "kv check absent", "kv check version", "kv read",
 	"lock acquire granted", "lock acquire refused", "lock held already", "lock renew granted", "lock renew refused", "lock released",
 	"lock release refused", "timer scheduled", "timer rescheduled", "timer cancelled", "timer absent",
 	"timer fired", "again answered", "again refused", "txn idempotency_mismatch",
