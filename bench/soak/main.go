@@ -38,7 +38,7 @@ func main() {
 	flag.IntVar(&l.Partitions, "partitions", l.Partitions, "partitions, uniformly random")
 	flag.IntVar(&l.Size, "size", l.Size, "bytes of a payload")
 	flag.IntVar(&l.Batch, "batch", l.Batch, "messages of a push")
-	flag.IntVar(&l.Producers, "producers", 128, "connections that push: enough that none waits for one while the node takes 90 ms")
+	flag.IntVar(&l.Producers, "producers", 64, "connections that push: each has its own schedule and falls behind it where an answer takes long")
 	flag.IntVar(&l.Consumers, "consumers", l.Consumers, "connections that pop and ack")
 	flag.Float64Var(&l.Rate, "rate", 0, "messages a second; 0 offers the share of what a new node reaches")
 	flag.Float64Var(&o.share, "share", 0.7, "share of the capacity to offer; what the node reaches with full windows is measured behind it and judges")
