@@ -216,6 +216,36 @@ func TestExtend(t *testing.T) {
 	}
 }
 
+// TestRelease: 200 always. What is handed back is delivered again as if it had not been; where a message was settled, the
+// lease stays.
+func TestRelease(t *testing.T) {
+	w := consume(t, 2, "")
+	release := func(lease string) answer { return w.post("/api/v1/lease/"+lease+"/release", "").is(200) }
+	w.get("/api/v1/leases?queue=q&group=g").is(200).equal(`{"leases":[{"leaseId":"` + w.lease + `","queue":"q","partition":"p",` +
+		`"partitionId":"` + w.part + `","group":"g","workerId":null,"firstOffset":0,"endOffset":2,"attempt":1,` +
+		`"expiresAt":"2023-11-14T22:13:30.000000Z"}],"truncated":false}`)
+	release(w.lease).equal(`{"leaseId":"` + w.lease + `","success":true,"released":1,"reason":null}`)
+	w.get("/api/v1/leases").is(200).equal(`{"leases":[],"truncated":false}`)
+	for _, lease := range []string{w.lease, "0199b1d2-0000-7000-8000-00000000000a", "x/y", ""} {
+		release(lease).equal(`{"leaseId":"` + lease + `","success":false,"released":0,"reason":"over"}`)
+	}
+	again := w.get("/api/v1/pop/queue/q?consumerGroup=g").is(200).equal(`1`, "messages", 0, "deliveryAttempt")
+	w.lease = again.str("leaseId")
+	w.ack("m1 completed").equal(`true`, 0, "success")
+	release(w.lease).equal(`{"leaseId":"` + w.lease + `","success":false,"released":null,"reason":"acked"}`)
+	w.ack("m2 completed").equal(`true`, 0, "success")
+}
+
+// TestLeasesAreListed by queue and consumer group, and no more than asked for.
+func TestLeasesAreListed(t *testing.T) {
+	w := consume(t, 1, "")
+	w.get("/api/v1/pop/queue/q?consumerGroup=h&subscriptionMode=all&leaseSeconds=60").is(200)
+	w.get("/api/v1/leases?limit=1").is(200).equal(`"`+w.lease+`"`, "leases", 0, "leaseId").equal(`true`, "truncated")
+	w.get("/api/v1/leases?group=h").is(200).equal(`"h"`, "leases", 0, "group").equal(`false`, "truncated")
+	w.get("/api/v1/leases?queue=other").is(200).equal(`[]`, "leases")
+	w.get("/api/v1/leases?limit=x").is(400)
+}
+
 // TestLeaseExpiryRaisesTheAttempt and a nack does, too; a fresh batch starts at 1.
 func TestDeliveryAttempts(t *testing.T) {
 	w := consume(t, 2, "")

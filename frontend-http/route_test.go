@@ -29,11 +29,14 @@ var examples = map[string]example{
 		target: "/api/v1/pop/queue/q?consumerGroup=other&subscriptionMode=all&autopilot=true"},
 	"GET /api/v1/pop":                           {target: "/api/v1/pop?namespace=q&consumerGroup=third&subscriptionMode=all"},
 	"POST /api/v1/lease/:leaseId/extend":        {target: "/api/v1/lease/%L/extend", body: `{}`},
+	"GET /api/v1/leases":                        {target: "/api/v1/leases?queue=q&limit=5"},
+	"POST /api/v1/lease/:leaseId/release":       {target: "/api/v1/lease/%L/release"},
 	"POST /api/v1/configure":                    {body: `{"queue":"q","options":{"maxDeliveries":3,"dlqScope":"batch"}}`},
 	"POST /api/v1/fetch":                        {body: `{"entries":[{"queue":"q","partition":"p","offset":0}]}`},
 	"POST /api/v1/fetch/offsets":                {body: `{"entries":[{"queue":"q","partition":"p","timestamp":0}]}`},
 	"GET /api/v1/fetch/raw":                     {target: "/api/v1/fetch/raw?queue=q&partition=p&offset=0"},
 	"POST /api/v1/partitions/changed":           {body: `{"entries":[{"queue":"q"}]}`},
+	"POST /api/v1/partitions/purge":             {body: `{"queue":"q","partition":"p","before":0}`},
 	"GET /api/v1/consumer-groups":               {},
 	"GET /api/v1/consumer-groups/lagging":       {target: "/api/v1/consumer-groups/lagging?minLagSeconds=0"},
 	"GET /api/v1/consumer-groups/:group":        {target: "/api/v1/consumer-groups/g"},
@@ -349,6 +352,9 @@ read-write GET /api/v1/consume
 read-only GET /api/v1/kv/watch
 read-write POST /api/v1/dlq/redrive
 read-only GET /api/v1/dlq/redrive/:id
+read-only GET /api/v1/leases
+read-write POST /api/v1/lease/:leaseId/release
+admin POST /api/v1/partitions/purge
 public GET /openapi.json
 public GET /livez
 public GET /readyz
@@ -404,6 +410,8 @@ func TestNamesBetweenLiterals(t *testing.T) {
 		{"GET /api/v1/resources/queues/:queue/depth", "depth", "no"},
 		{"POST /api/v1/lease/:leaseId/extend", "l/extend", "l,,"},
 		{"POST /api/v1/lease/:leaseId/extend", "l", "no"},
+		{"POST /api/v1/lease/:leaseId/extend", "l/release", "no"},
+		{"POST /api/v1/lease/:leaseId/release", "l/release", "l,,"},
 		{"POST /api/v1/consumer-groups/:group/queues/:queue/seek", "g/h/queues/a/b/seek", "g/h,a/b,"},
 		{"POST /api/v1/consumer-groups/:group/queues/:queue/seek", "g/q/seek", "no"},
 		{"POST /api/v1/consumer-groups/:group/queues/:queue/partitions/:partition/seek",

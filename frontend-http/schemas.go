@@ -40,6 +40,10 @@ var shapes = map[string]string{
 	"Extend": "seconds?:int",
 	"Extended": "leaseId:string success:bool renewed:int newExpiresAt:string|null expiresAt:string|null " +
 		"lease_expires_at:string|null",
+	"Leases": "leases:[LeaseEntry] truncated:bool",
+	"LeaseEntry": "leaseId:string queue:string partition:string partitionId:string group:string workerId:string|null " +
+		"firstOffset:int endOffset:int attempt:int expiresAt:string",
+	"LeaseReleased": "leaseId:string success:bool released:int|null reason:string|null",
 
 	"Configure": "queue:string namespace?:string|null task?:string|null mode?:string|null options?:object",
 	"Configured": "configured:bool queueId:string partitionId:string|null queue:string namespace:string task:string " +
@@ -68,6 +72,8 @@ var shapes = map[string]string{
 	"Changed":           "safeTime:string safeTimeDegraded:bool entries:[ChangedEntry]",
 	"ChangedEntry":      "queue:string error?:string partitions:[ChangedPartition] next:string|null",
 	"ChangedPartition":  "id:string name:string lastOffset:int logStart:int lastWriteAt:string|null",
+	"PartitionPurge":    "queue:string partition:string before?:int|null",
+	"PartitionPurged":   "queue:string partition:string deleted:int logStartOffset:int",
 
 	"Groups": "=[GroupEntry]",
 	"GroupEntry": "name:string topics:[string] queueName:string members:int partitionCursors:int " +

@@ -3,8 +3,8 @@ package frontendhttp
 // table is every route of the contract, in groups. A row without Handle answers not_built.
 func table() []*route {
 	var all []*route
-	for _, rows := range [][]*route{hotRoutes(), groupRoutes(), resourceRoutes(), letterRoutes(), healthRoutes(),
-		transactionRoutes(), kvRoutes(), lockRoutes(), timerRoutes(),
+	for _, rows := range [][]*route{hotRoutes(), leaseRoutes(), partitionRoutes(), groupRoutes(), resourceRoutes(),
+		letterRoutes(), healthRoutes(), transactionRoutes(), kvRoutes(), lockRoutes(), timerRoutes(),
 		streamRoutes(), traceRoutes(), consumeRoutes(), watchRoutes(),
 		ephemeralRoutes(), redriveRoutes(), systemRoutes(), statusRoutes(), diagnosisRoutes(), analyticsRoutes(), docsRoutes(), unbuiltRoutes()} {
 		all = append(all, rows...)

@@ -69,7 +69,7 @@ func timeName(name string) bool {
 			return true
 		}
 	}
-	return name == "time" || name == "ts"
+	return name == "time" || name == "ts" || name == "since"
 }
 
 // InZone is an RFC 3339 time in a zone; any other text stays as it is.

@@ -208,6 +208,11 @@ func kvListCommand(s cli.Streams) *cobra.Command {
 
 // pages prints a listing that continues after the last key of a page; limit 0 is all of it.
 func (s *session) pages(out *cli.Printer[row], limit int, after string, page func(limit int, after string) request) error {
+	return s.eachPage(limit, after, page, out.AddAll)
+}
+
+// eachPage hands on the pages of such a listing.
+func (s *session) eachPage(limit int, after string, page func(limit int, after string) request, take func([]row) error) error {
 	if limit < 0 {
 		return cli.Errorf(cli.Usage, "--limit is at least 0")
 	}
@@ -220,7 +225,7 @@ func (s *session) pages(out *cli.Printer[row], limit int, after string, page fun
 		if err != nil {
 			return err
 		}
-		if err := out.AddAll(rows); err != nil {
+		if err := take(rows); err != nil {
 			return err
 		}
 		left -= len(rows)

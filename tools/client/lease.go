@@ -3,7 +3,7 @@ package client
 import (
 	"net/http"
 	"net/url"
-	"slices"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -11,38 +11,38 @@ import (
 	"queen/tools/cli"
 )
 
+// leaseMax is the largest listing of leases.
+const leaseMax = 10000
+
 func leaseCommand(s cli.Streams) *cobra.Command {
-	cmd := &cobra.Command{Use: "lease", Short: "List and extend leases",
-		Long: "List and extend leases. A lease is given back by settling its messages: queen ack --status retry."}
-	cmd.AddCommand(leaseListCommand(s), leaseExtendCommand(s))
+	cmd := &cobra.Command{Use: "lease", Short: "List, extend and hand back leases"}
+	cmd.AddCommand(leaseListCommand(s), leaseExtendCommand(s), leaseReleaseCommand(s))
 	return cmd
 }
+
+func leasePath(lease, what string) string { return "/api/v1/lease/" + url.PathEscape(lease) + what }
 
 func leaseListCommand(s cli.Streams) *cobra.Command {
 	var group, queue string
 	cmd := &cobra.Command{Use: "list", Short: "List the partitions that are leased", Args: cobra.NoArgs}
 	groupFlag(s, cmd, &group, "only to this consumer group")
 	queueFlag(s, cmd, &queue, "only of this queue")
-	columns := []string{"group", "queue", "=partition", "workerId", "offsetLag", "lastConsumedAt"}
+	columns := []string{"=leaseId", "group", "queue", "partition", "firstOffset", "endOffset", "attempt", "workerId", "expiresAt", "+partitionId"}
 	return rowCommand(s, cmd, "json", columns, func(s *session, out *cli.Printer[row], _ []string) error {
-		names := []string{group}
-		if group == "" {
-			var err error
-			if names, err = s.groupNames(queue); err != nil {
-				return err
+		q := url.Values{"limit": {strconv.Itoa(leaseMax)}}
+		for name, value := range map[string]string{"group": group, "queue": queue} {
+			if value != "" {
+				q.Set(name, value)
 			}
 		}
-		for _, name := range names {
-			rows, _, err := s.groupPartitions(name, queue)
-			if err != nil {
-				return err
-			}
-			rows = slices.DeleteFunc(rows, func(r row) bool { return !r.Is("leaseActive") })
-			if err := out.AddAll(rows); err != nil {
-				return err
-			}
+		list, answer, err := s.AskList(get("/api/v1/leases?"+q.Encode()), "leases")
+		if err != nil {
+			return err
 		}
-		return nil
+		if answer.Is("truncated") {
+			s.Say("there are more leases than are shown")
+		}
+		return out.AddAll(list)
 	})
 }
 
@@ -61,11 +61,38 @@ func leaseExtendCommand(s cli.Streams) *cobra.Command {
 		if w.DryRun {
 			return planned(out, map[string]any{"leaseId": args[0], "seconds": seconds})
 		}
-		answer, err := s.Ask(request{Method: http.MethodPost, Path: "/api/v1/lease/" + url.PathEscape(args[0]) + "/extend", Write: true,
+		answer, err := s.Ask(request{Method: http.MethodPost, Path: leasePath(args[0], "/extend"), Write: true,
 			Body: map[string]any{"seconds": seconds}}, "success")
 		if err != nil {
 			return err
 		}
 		return oneOr(out, answer, "success", cli.Nothing)
+	})
+}
+
+func leaseReleaseCommand(s cli.Streams) *cobra.Command {
+	var w cli.Write
+	cmd := &cobra.Command{Use: "release LEASE", Short: "Hand back what a lease holds; exits 4 when it is over, 6 when a part of it stays",
+		Args: cobra.ExactArgs(1),
+		Long: `Hand back what a lease holds, as that of a worker that is gone: its messages are handed out again at once, and that
+counts as no attempt. Acks of a worker that still holds it are refused from then on.
+
+A partition on which a message was settled under the lease stays leased, and the command exits 6. Settling its next
+message hands that back: queen ack --status retry --lease LEASE.`}
+	w.DryRunFlag(cmd)
+	columns := []string{"=leaseId", "success", "released", "reason", "dryRun"}
+	return rowCommand(s, cmd, "json", columns, func(s *session, out *cli.Printer[row], args []string) error {
+		if w.DryRun {
+			return planned(out, map[string]any{"op": "release", "leaseId": args[0]})
+		}
+		answer, err := s.Ask(request{Method: http.MethodPost, Path: leasePath(args[0], "/release"), Write: true}, "success")
+		if err != nil {
+			return err
+		}
+		otherwise := cli.Nothing
+		if answer.Text("reason") == "acked" {
+			otherwise = cli.Partly
+		}
+		return oneOr(out, answer, "success", otherwise)
 	})
 }

@@ -1,6 +1,10 @@
 package client
 
 import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,9 +18,12 @@ const (
 	lockPauseMax = time.Second
 )
 
+// lockNamespace has a key NAME#SLOT for each permit that is held.
+const lockNamespace = "queen-locks"
+
 func lockCommand(s cli.Streams) *cobra.Command {
 	cmd := &cobra.Command{Use: "lock", Short: "Locks and semaphores with a lifetime and a fencing token"}
-	cmd.AddCommand(lockAcquireCommand(s), lockRenewCommand(s), lockReleaseCommand(s), lockGetCommand(s))
+	cmd.AddCommand(lockAcquireCommand(s), lockRenewCommand(s), lockReleaseCommand(s), lockGetCommand(s), lockListCommand(s))
 	return cmd
 }
 
@@ -142,4 +149,45 @@ func lockGetCommand(s cli.Streams) *cobra.Command {
 	return rowCommand(s, cmd, "json", []string{"=name", "held", "holders"}, func(s *session, out *cli.Printer[row], args []string) error {
 		return s.lock(out, cli.Write{}, map[string]any{"op": "get", "name": args[0]}, "held", cli.Nothing)
 	})
+}
+
+func lockListCommand(s cli.Streams) *cobra.Command {
+	var limit int
+	cmd := &cobra.Command{Use: "list [PREFIX]", Short: "List the permits of locks that are held, by name and slot", Args: cobra.MaximumNArgs(1)}
+	cmd.Flags().IntVarP(&limit, "limit", "n", 0, "end after so many permits; 0: all")
+	columns := []string{"=name", "slot", "owner", "token", "since", "+renewedAt", "expiresAt"}
+	return rowCommand(s, cmd, "ndjson", columns, func(s *session, out *cli.Printer[row], args []string) error {
+		body := map[string]any{"namespace": lockNamespace}
+		if len(args) == 1 {
+			body["prefix"] = args[0]
+		}
+		page := func(limit int, after string) request {
+			body["limit"], body["after"] = limit, after
+			return request{Method: http.MethodPost, Path: "/api/v1/resources/kv/list", Body: body}
+		}
+		return s.eachPage(limit, "", page, func(keys []row) error {
+			for _, key := range keys {
+				if permit := permitOf(key); permit != nil {
+					if err := out.Add(permit); err != nil {
+						return err
+					}
+				}
+			}
+			return nil
+		})
+	})
+}
+
+// permitOf tells about a permit in the words of lock get; nil for a key that is none.
+func permitOf(key row) row {
+	name, slot, _ := strings.Cut(key.Text("key"), "#")
+	n, err := strconv.ParseUint(slot, 10, 32)
+	var held struct{ Owner, Since json.RawMessage }
+	if err != nil || json.Unmarshal(key["value"], &held) != nil {
+		return nil
+	}
+	permit := row{"owner": held.Owner, "since": held.Since, "token": key["version"], "renewedAt": key["updatedAt"], "expiresAt": key["expiresAt"]}
+	permit.Set("name", name)
+	permit.Set("slot", n)
+	return permit
 }

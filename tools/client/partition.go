@@ -1,6 +1,7 @@
 package client
 
 import (
+	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
@@ -15,8 +16,8 @@ import (
 )
 
 func partitionCommand(s cli.Streams) *cobra.Command {
-	cmd := &cobra.Command{Use: "partition", Short: "List and describe partitions, and move groups on one"}
-	cmd.AddCommand(partitionListCommand(s), partitionDescribeCommand(s), partitionSeekCommand(s))
+	cmd := &cobra.Command{Use: "partition", Short: "List, describe and purge partitions, and move groups on one"}
+	cmd.AddCommand(partitionListCommand(s), partitionDescribeCommand(s), partitionSeekCommand(s), partitionPurgeCommand(s))
 	return cmd
 }
 
@@ -206,6 +207,41 @@ func partitionSeekCommand(s cli.Streams) *cobra.Command {
 	groupFlag(s, cmd, &k.group, "the consumer group")
 	required(cmd, "group")
 	return k.command(s, cmd, func(args []string) { k.queue, k.partition = args[0], args[1] })
+}
+
+func partitionPurgeCommand(s cli.Streams) *cobra.Command {
+	var w cli.Write
+	cmd := &cobra.Command{Use: "purge QUEUE PARTITION", Short: "Remove the messages of a partition for good; exits 4 when there are none",
+		Args: cobra.ExactArgs(2), ValidArgsFunction: arguments(completeQueue(s)),
+		Long: `Remove the messages that a partition holds, whether they were consumed or not. The partition stays, with its offsets, its
+dead letters and where groups are on it. What is pushed after the plan was shown stays, too.`}
+	w.YesFlag(cmd)
+	w.DryRunFlag(cmd)
+	columns := []string{"queue", "=partition", "deleted", "matching", "logStartOffset", "dryRun"}
+	return rowCommand(s, cmd, "json", columns, func(s *session, out *cli.Printer[row], args []string) error {
+		body := map[string]any{"queue": args[0], "partition": args[1]}
+		if w.DryRun || !w.Yes {
+			p, err := s.partitionNamed(args[0], args[1])
+			if err != nil {
+				return err
+			}
+			matching := p.end() - p.LogStart
+			if w.DryRun {
+				body["deleted"], body["matching"] = 0, matching
+				return planned(out, body)
+			}
+			plan := fmt.Sprintf("This removes %d messages of partition %s of queue %s.", matching, args[1], args[0])
+			if err := s.Confirm(plan, args[1], w); err != nil {
+				return err
+			}
+			body["before"] = p.end()
+		}
+		answer, err := s.Ask(request{Method: http.MethodPost, Path: "/api/v1/partitions/purge", Write: true, Body: body}, "deleted")
+		if err != nil {
+			return err
+		}
+		return unlessNone(out, answer, "deleted")
+	})
 }
 
 // partitionPath is the path of a route about a partition as a group sees it.
