@@ -19,12 +19,9 @@ func TestStreamsOfTenantsShareNothing(t *testing.T) {
 		n.post("/api/v1/push", `{"items":[{"queue":"q","payload":"`+mark+`"}]}`, "Authorization: "+as).is(201)
 		n.do("PUT", "/api/v1/kv/n/k", `{"value":"`+mark+`","forever":true}`, "Authorization: "+as).is(200)
 	}
-	for _, target := range []string{"/api/v1/consume?queue=q&consumerGroup=g&subscriptionMode=new&commitOnDelivery=true",
+	for _, target := range []string{"/api/v1/consume?queue=q&consumerGroup=g&subscriptionMode=all&commitOnDelivery=true",
 		"/api/v1/kv/watch?ns=n"} {
 		e := n.events(target, "Authorization: b")
-		if strings.Contains(target, "consume") {
-			waitFor(t, "the stream to park", func() bool { return n.f.parked.Load() > 0 })
-		}
 		write("a", "markA")
 		write("b", "markB")
 		for {
