@@ -2,19 +2,12 @@ package frontendmcp
 
 import (
 	"bytes"
-	"crypto/aes"
-	"crypto/cipher"
-	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-
-	"queen/engine/clock"
 )
 
 // Confirming are the arguments of destructive tools: the first call leaves them out and gets a plan.
@@ -44,87 +37,9 @@ type Plan struct {
 // Bounds of confirmations.
 const (
 	confirmTime = 120 // seconds
-	maxSpent    = 10_000
 	// maxDrift is by how many percent counts may have changed between plan and deed.
 	maxDrift = 10
 )
-
-// sealer makes and judges confirmations. Its key lives as long as the process: a restart voids what is open.
-type sealer struct {
-	aead cipher.AEAD
-	rand clock.Rand
-
-	mu    sync.Mutex
-	spent map[string]int64 // nonce -> end of its token, clock.Mono
-}
-
-func newSealer(r clock.Rand) (*sealer, error) {
-	key := make([]byte, 32)
-	r.Fill(key)
-	block, err := aes.NewCipher(key)
-	if err != nil {
-		return nil, err
-	}
-	aead, err := cipher.NewGCM(block)
-	return &sealer{aead: aead, rand: r, spent: map[string]int64{}}, err
-}
-
-// confirmation is what a token holds. Whoever has the token can not read or change it.
-type confirmation struct {
-	Until   int64             `json:"u"` // clock.Mono
-	Tenant  []byte            `json:"t"`
-	Subject string            `json:"p"`
-	Tool    string            `json:"n"`
-	Args    []byte            `json:"a"`
-	Counts  map[string]uint64 `json:"c"`
-	// Person says that a person was asked: the token counts only with the person's answer.
-	Person bool `json:"h,omitempty"`
-}
-
-func (s *sealer) seal(c confirmation) (string, error) {
-	text, err := json.Marshal(c)
-	if err != nil {
-		return "", err
-	}
-	nonce := make([]byte, s.aead.NonceSize())
-	s.rand.Fill(nonce)
-	return base64.RawURLEncoding.EncodeToString(s.aead.Seal(nonce, nonce, text, nil)), nil
-}
-
-// open reads a token; false when it is not one of ours.
-func (s *sealer) open(token string) (c confirmation, nonce string, ok bool) {
-	raw, err := base64.RawURLEncoding.DecodeString(token)
-	if err != nil || len(raw) < s.aead.NonceSize() {
-		return c, "", false
-	}
-	n := s.aead.NonceSize()
-	text, err := s.aead.Open(nil, raw[:n], raw[n:], nil)
-	if err != nil || json.Unmarshal(text, &c) != nil {
-		return c, "", false
-	}
-	return c, string(raw[:n]), true
-}
-
-// spend uses a token up; false when it was used before.
-func (s *sealer) spend(nonce string, until, now int64) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if _, used := s.spent[nonce]; used {
-		return refusedToken("confirm_used", "the confirmation was used before")
-	}
-	if len(s.spent) >= maxSpent {
-		for k, end := range s.spent {
-			if end < now {
-				delete(s.spent, k)
-			}
-		}
-		if len(s.spent) >= maxSpent {
-			return &toolError{Code: "rate_limited", Message: "too many confirmations are open", Retryable: true, RetryAfterMs: 1000}
-		}
-	}
-	s.spent[nonce] = until
-	return nil
-}
 
 func refusedToken(code, text string) error {
 	return &toolError{Code: code, Message: text, Field: "confirm_token",
@@ -147,14 +62,18 @@ func (c *call) confirm(in Confirming, args any, name string, p Plan) (*Planned, 
 	if token == "" {
 		return c.plan(digest, name, p)
 	}
-	sealed, nonce, ok := c.f.sealer.open(token)
-	now := c.f.opts.Clock.Mono()
+	sealed, ok, err := c.unseal(token)
+	if err != nil {
+		return nil, err
+	}
 	switch {
 	case !ok, sealed.Tool != c.tool.name, !bytes.Equal(sealed.Args, digest), sealed.Subject != c.id.subject(),
 		!bytes.Equal(sealed.Tenant, c.id.Tenant[:]):
 		return nil, refusedToken("confirm_invalid", "the confirmation is not for this call of this caller")
-	case sealed.Until < now:
+	case sealed.left(c) < 0:
 		return nil, refusedToken("confirm_expired", "the confirmation is older than its two minutes")
+	case sealed.left(c) > (confirmTime+maxSkew)*1e6:
+		return nil, refusedToken("confirm_expired", "the clocks of the nodes are too far apart to tell how old the confirmation is")
 	case sealed.Person != (c.req.Params.RequestState != ""):
 		return nil, refusedToken("confirm_invalid", "the confirmation was not given by a person")
 	}
@@ -166,7 +85,7 @@ func (c *call) confirm(in Confirming, args any, name string, p Plan) (*Planned, 
 	if drifted(sealed.Counts, p.Counts) {
 		return c.plan(digest, name, p)
 	}
-	return nil, c.f.sealer.spend(nonce, sealed.Until, now)
+	return nil, c.spend(sealed)
 }
 
 // answered checks what the person typed.
@@ -204,9 +123,8 @@ func (c *call) plan(digest []byte, name string, p Plan) (*Planned, error) {
 		return nil, &toolError{Code: "human_required", Message: "this node wants a person to agree, and the client can not ask one",
 			Hint: "use a client with elicitation, or the command line"}
 	}
-	until := c.f.opts.Clock.Mono() + confirmTime*1e6
-	token, err := c.f.sealer.seal(confirmation{Until: until, Tenant: c.id.Tenant[:], Subject: c.id.subject(), Tool: c.tool.name,
-		Args: digest, Counts: p.Counts, Person: person})
+	token, err := c.seal(confirmation{Tenant: c.id.Tenant[:], Subject: c.id.subject(), Tool: c.tool.name, Args: digest, Counts: p.Counts,
+		Person: person})
 	if err != nil {
 		return nil, err
 	}

@@ -209,7 +209,10 @@ func New(o Options) (*Frontend, error) {
 }
 
 // Attach hands over the engine once it is open.
-func (f *Frontend) Attach(e engine.Engine) { f.engine.Store(&engineBox{e}) }
+func (f *Frontend) Attach(e engine.Engine) {
+	f.sealer.forget()
+	f.engine.Store(&engineBox{e})
+}
 
 // attached is nil until Attach.
 func (f *Frontend) attached() engine.Engine {

@@ -32,6 +32,10 @@ func (r *rig) furnish() {
 	r.do(&engine.Timer{Op: format.TimerSchedule, Queue: "orders", Key: "t1", Partition: "p", Delay: 3600e9,
 		Message: engine.Message{Payload: []byte(`1`)}})
 	r.do(&engine.Lock{Op: format.LockAcquire, Name: "lock-1", Owner: "me", TTL: 3600e9})
+	// The first plan of a day makes the key that seals the day's confirmations, and is the only one that writes.
+	c := &call{f: r.f, ctx: r.ctx, engine: r.engine}
+	_, err := c.sharedKey(c.today(), true)
+	require.NoError(r.t, err)
 }
 
 // digest sums up everything that a caller can see of the broker, and how far its log is.

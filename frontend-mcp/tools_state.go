@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"queen/engine"
+	"queen/engine/format"
 )
 
 // kvRow is one key. Value is JSON text, byte for byte.
@@ -41,8 +42,21 @@ type kvGetResult struct {
 	Row   *kvRow `json:"row"`
 }
 
+// callersNamespace refuses what a node keeps for itself beside the keys of callers: streams, traces, confirmations. The engine
+// leaves that to frontends, which read and write there.
+func callersNamespace(ns string) error {
+	if ns != "" && ns[0] == format.InternalNamespace {
+		return &toolError{Code: string(engine.CodeBadRequest), Message: "namespace is none of the callers'", Field: "namespace",
+			Limit: "64 characters of a-z 0-9 . _ -, the first a letter or digit"}
+	}
+	return nil
+}
+
 func kvGet(c *call, in kvGetArgs) (out kvGetResult, err error) {
-	if err = c.setRoom(in.MaxBytes); err != nil {
+	if err = c.setRoom(in.MaxBytes); err == nil {
+		err = callersNamespace(in.Namespace)
+	}
+	if err != nil {
 		return out, err
 	}
 	items, err := c.engine.Keyed().KV(c.ctx, c.caller, []engine.KV{{Kind: engine.KVGet, Namespace: in.Namespace, Key: in.Key}})
@@ -100,6 +114,9 @@ type kvList struct {
 
 func kvListing(c *call, in kvListArgs) (out kvList, err error) {
 	limit, err := c.bounds(in.Listing)
+	if err == nil {
+		err = callersNamespace(in.Namespace)
+	}
 	if err != nil {
 		return out, err
 	}

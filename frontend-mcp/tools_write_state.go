@@ -207,6 +207,9 @@ func kvDelete(c *call, in kvDeleteArgs) (out kvWriteResult, err error) {
 }
 
 func (c *call) writeKey(in Confirming, op *engine.KV, ifVersion *int64, action string, args []any) (out kvWriteResult, err error) {
+	if err := callersNamespace(op.Namespace); err != nil {
+		return out, err
+	}
 	if ifVersion != nil {
 		if *ifVersion < 0 {
 			return out, badArgument("if_version", "if_version is negative")
