@@ -26,6 +26,8 @@ type call struct {
 	engine engine.Engine
 	// room is what is left of the answer's size; see page.
 	room int
+	// links stand beside the answer.
+	links []*mcp.ResourceLink
 }
 
 // begin admits a call; the error is a *toolError.

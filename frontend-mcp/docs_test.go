@@ -1,9 +1,12 @@
 package frontendmcp
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 )
 
@@ -34,5 +37,65 @@ func TestGuide(t *testing.T) {
 	require.Equal(t, "## Leases\n\nA lease runs out.\n\n", section["text"])
 	for _, args := range []map[string]any{{"page": "none"}, {"page": "concepts", "section": "none"}} {
 		require.Equal(t, "not_found", refused(t, s, "guide", args).Code)
+	}
+}
+
+// linksOf are the links of an answer.
+func linksOf(res *mcp.CallToolResult) (links []*mcp.ResourceLink) {
+	for _, c := range res.Content {
+		if l, ok := c.(*mcp.ResourceLink); ok {
+			links = append(links, l)
+		}
+	}
+	return links
+}
+
+// TestGuideLinksToWhatItLeavesOut: of a page that is larger than an answer the guide shows what fits and the titles of the rest,
+// and links to the page as a resource; clients of the revision before such links get none.
+func TestGuideLinksToWhatItLeavesOut(t *testing.T) {
+	text := "# Big\n\nIntro.\n\n"
+	for i := range 40 {
+		text += fmt.Sprintf("## Part %d\n\n%s\n\n", i, strings.Repeat("word ", 200))
+	}
+	r := newRig(t, func(o *Options) {
+		o.Pages = append(slices.Clone(testPages), Page{Name: "reference/big", Title: "Big", Summary: "A lot", Text: text})
+		o.Search = func(words string, most int) []Section {
+			return slices.Repeat([]Section{{Page: "reference/big", Title: "Big", Text: text}}, most)
+		}
+	})
+	s := r.connect(Identity{}, nil)
+	res := try(t, s, "guide", map[string]any{"page": "reference/big"})
+	checked(t, toolsOf(t, s), "guide", res)
+	require.LessOrEqual(t, sizeOf(t, res), defaultRoom)
+	out := res.StructuredContent.(map[string]any)
+	require.Equal(t, true, out["truncated"])
+	rows := out["sections"].([]any)
+	require.Len(t, rows, 41)
+	require.Contains(t, rows[0].(map[string]any)["text"], "Intro.")
+	last := rows[40].(map[string]any)
+	require.Equal(t, []any{"Part 39", "", true}, []any{last["title"], last["text"], last["truncated"]})
+	part := ask(t, s, "guide", map[string]any{"page": "reference/big", "section": "Part 39"})["sections"].([]any)
+	require.Contains(t, part[0].(map[string]any)["text"], "word")
+
+	links := linksOf(res)
+	require.Len(t, links, 1)
+	read, err := s.ReadResource(r.ctx, &mcp.ReadResourceParams{URI: links[0].URI})
+	require.NoError(t, err)
+	require.Equal(t, text, read.Contents[0].Text)
+	require.EqualValues(t, len(text), *links[0].Size)
+
+	for name, args := range map[string]map[string]any{"guide": {"topic": "part"}, "setup": {"feature": "part"}} {
+		res := try(t, s, name, args)
+		require.LessOrEqual(t, sizeOf(t, res), defaultRoom, name)
+		require.Len(t, linksOf(res), 1, "%s: each page once", name)
+	}
+	require.Empty(t, linksOf(try(t, s, "queue_list", nil)))
+
+	addr := r.listen()
+	for revision, want := range map[string]bool{"2025-03-26": false, "2025-06-18": true, "2025-11-25": true} {
+		_, _, body := post(t, addr, "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"guide","arguments":{"page":"concepts"}}}`,
+			map[string]string{"MCP-Protocol-Version": revision})
+		require.Contains(t, body, "A lease runs out.", revision)
+		require.Equal(t, want, strings.Contains(body, "resource_link"), revision)
 	}
 }

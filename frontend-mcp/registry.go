@@ -95,7 +95,7 @@ func handle[In, Out any](f *Frontend, t *tool, ctx context.Context, req *mcp.Cal
 	if err != nil {
 		return nil, out, asToolError(err, nil)
 	}
-	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: string(text)}}}, out, nil
+	return &mcp.CallToolResult{Content: c.answer(text)}, out, nil
 }
 
 // counted counts an error that is a refusal.

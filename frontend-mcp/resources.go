@@ -61,9 +61,9 @@ func (f *Frontend) addResources(s *mcp.Server, v view) {
 			text("queen://openapi", "application/json", string(f.opts.OpenAPI)))
 	}
 	for _, p := range f.opts.Pages {
-		uri := "docs://" + p.Name
-		s.AddResource(&mcp.Resource{URI: uri, Name: p.Name, Title: p.Title, Description: p.Summary, MIMEType: "text/markdown"},
-			text(uri, "text/markdown", p.Text))
+		uri := pageURI(p.Name)
+		s.AddResource(&mcp.Resource{URI: uri, Name: p.Name, Title: p.Title, Description: p.Summary, MIMEType: pageType},
+			text(uri, pageType, p.Text))
 	}
 }
 

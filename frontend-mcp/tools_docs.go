@@ -16,7 +16,6 @@ type Snippet struct {
 
 // Sizes of what the teaching tools answer, in bytes.
 const (
-	pageMax    = 40_000
 	sectionMax = 6_000
 	snippetMax = 8_000
 )
@@ -65,7 +64,6 @@ type guideResult struct {
 
 func guide(c *call, in guideArgs) (out guideResult, err error) {
 	out.Meta, out.Version, out.Pages, out.Sections = c.meta(), c.f.opts.Version, []pageRow{}, []section{}
-	c.room = mostRoom
 	switch {
 	case in.Page != "":
 		i := slices.IndexFunc(c.f.opts.Pages, func(p Page) bool { return p.Name == in.Page })
@@ -73,8 +71,9 @@ func guide(c *call, in guideArgs) (out guideResult, err error) {
 			return out, &toolError{Code: "not_found", Message: "there is no such page", Field: "page", Hint: "call guide without arguments for the pages"}
 		}
 		p := &c.f.opts.Pages[i]
+		c.linkPage(p.Name)
 		if in.Section == "" {
-			out.Sections = append(out.Sections, cutSection(section{Page: p.Name, Title: p.Title, Text: p.Text}, pageMax))
+			out.Sections = c.wholePage(&out.Meta, p)
 			break
 		}
 		for _, s := range sections(p) {
@@ -85,6 +84,7 @@ func guide(c *call, in guideArgs) (out guideResult, err error) {
 		if len(out.Sections) == 0 {
 			return out, &toolError{Code: "not_found", Message: "the page has no such section", Field: "section", Hint: "call guide with page alone"}
 		}
+		c.shorten(out.Sections)
 	case in.Topic != "":
 		out.Sections = append(out.Sections, c.search(in.Topic, 3)...)
 		if len(out.Sections) == 0 {
@@ -112,6 +112,43 @@ func cutSection(s section, most int) section {
 	return s
 }
 
+// shorten cuts the texts of sections until the answer has room for each of them.
+func (c *call) shorten(rows []section) {
+	for i := range rows {
+		room := c.room
+		for !c.take(rows[i]) && rows[i].Text != "" {
+			rows[i], c.room = cutSection(rows[i], len(rows[i].Text)/2), room
+		}
+	}
+}
+
+// wholePage is a page as far as the answer has room for it: where it ends, sections stand with their titles alone.
+func (c *call) wholePage(m *Meta, p *Page) []section {
+	whole, room := section{Page: p.Name, Title: p.Title, Text: p.Text}, c.room
+	if c.take(whole) {
+		return []section{whole}
+	}
+	c.room = room
+	all := sections(p)
+	titles := make([]section, len(all))
+	for i := range all {
+		titles[i] = section{Page: p.Name, Title: all[i].Title, Cut: true}
+	}
+	rows, left := fit(c, titles)
+	for i := range rows {
+		room := c.room
+		if !c.take(all[i]) {
+			c.room = room
+			break
+		}
+		rows[i] = all[i]
+	}
+	const rest = "ask for a section by its title, or read the page as a resource"
+	c.cut(m, left, rest)
+	c.cut(m, -1, rest)
+	return rows
+}
+
 // sections cuts a page at its second-level headings.
 func sections(p *Page) (out []section) {
 	s := section{Page: p.Name, Title: p.Title}
@@ -135,8 +172,10 @@ func (c *call) search(topic string, most int) (out []section) {
 		return nil
 	}
 	for _, s := range c.f.opts.Search(topic, most) {
+		c.linkPage(s.Page)
 		out = append(out, cutSection(section{Page: s.Page, Title: s.Title, Text: s.Text}, sectionMax))
 	}
+	c.shorten(out)
 	return out
 }
 
