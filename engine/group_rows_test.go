@@ -167,3 +167,28 @@ func TestStaleCoordinatorIsFenced(t *testing.T) {
 	all.Wait()
 	t.Logf("highest %d, fenced %d", highest, fenced)
 }
+
+// Goal: who commits positions says nothing of other partitions: a native consumer starts there where the group's first pop
+// says and goes on where the commit stands, also after a restart.
+func TestCommitDecidesNoStart(t *testing.T) {
+	r := newRecordRig(t)
+	for _, v := range []string{"a", "b"} {
+		r.say("0", v)
+		r.say("1", v)
+	}
+	_, err := r.node.Records().CommitOffsets(t.Context(), someone, plainCommit("g", at("q", "0", 1, "")))
+	require.NoError(t, err)
+	r.close()
+	r.open()
+	d, err := r.node.Pop(t.Context(), someone, engine.PopRequest{Scope: engine.Scope{Queue: "q"}, Group: "g", Batch: 10, Partitions: 4,
+		Start: engine.Start{Kind: format.StartAll}})
+	require.NoError(t, err)
+	require.NotNil(t, d)
+	var got []string
+	for m, err := range d.Messages() {
+		require.NoError(t, err)
+		got = append(got, fmt.Sprintf("%s %d=%s", d.Claims[m.Claim].Partition, m.Offset, m.Payload))
+	}
+	d.Delivered()
+	require.ElementsMatch(t, []string{"0 1=b", "1 0=a", "1 1=b"}, got)
+}

@@ -96,7 +96,9 @@ func (n *Node) readyFor(c *popCall) int {
 			g, registered := n.state.m.GroupByName(q.ID, c.group)
 			r := unregistered(q)
 			if registered {
-				r = int(n.state.m.Ready(q.ID, g.ID))
+				if !g.Undecided {
+					r = int(n.state.m.Ready(q.ID, g.ID))
+				}
 				c.met, c.conflates = true, c.conflates || g.Conflate
 				c.conflicts = c.conflicts || g.Conflate != c.req.Conflate
 			}
@@ -124,8 +126,8 @@ func (n *Node) conflates(k *laneKey, asked bool) bool {
 	return g.Conflate
 }
 
-// unregistered is how many partitions a group may claim that no pop has registered yet: pops that come
-// together with the one that does must not be told that there is nothing.
+// unregistered is how many partitions a group may claim that no pop has registered yet, also one that a commit of
+// positions made: pops that come together with the one that does must not be told that there is nothing.
 func unregistered(q *machine.Queue) int { return int(min(max(q.Partitions, 1), maxPartitions)) }
 
 // matches reports whether a queue's labels are those of a discovery pop.
@@ -140,10 +142,10 @@ func (n *Node) readyIn(k *laneKey) int {
 		return 1
 	}
 	g, ok := n.state.m.GroupByName(q.ID, k.group)
-	if !ok && k.pinned {
+	switch known := ok && !g.Undecided; {
+	case !known && k.pinned:
 		return 1
-	}
-	if !ok {
+	case !known:
 		return unregistered(&q)
 	}
 	if !k.pinned {

@@ -36,7 +36,7 @@ func TestBridgeRandomly(t *testing.T) {
 		n := start(t, nil)
 		n.topic("t", 3)
 		b := &bridge{n: n, c: n.dial(), rng: rand.New(rand.NewPCG(seed, 9))}
-		for p := range b.log { // a group that Kafka made starts with what is new where it has no position
+		for p := range b.log { // it has a position everywhere, which Kafka can be asked for
 			b.commit(p)
 		}
 		for range 160 {

@@ -214,13 +214,20 @@ func (e *enc) queue(q *queue) {
 	e.b = format.AppendAllOptions(e.b, &q.opts)
 }
 
-// soughtVersion is that of the row of a group that a seek placed; others have rowVersion.
-const soughtVersion = 2
+// soughtVersion is that of the row of a group that a seek placed, undecidedVersion of one that a commit made and that
+// starts nowhere yet; others have rowVersion. No group is both.
+const (
+	soughtVersion    = 2
+	undecidedVersion = 3
+)
 
 func (e *enc) group(g *group) {
-	if g.sought {
+	switch {
+	case g.sought:
 		e.u8(soughtVersion)
-	} else {
+	case g.undecided:
+		e.u8(undecidedVersion)
+	default:
 		e.u8(rowVersion)
 	}
 	e.u32(g.queue.id)
@@ -374,8 +381,8 @@ func (r *reader) queue(q *queue) (bounds ringBounds, err error) {
 
 func (r *reader) group(g *group) (queue uint32) {
 	version := r.u8()
-	r.bad = r.bad || version != rowVersion && version != soughtVersion
-	g.sought = version == soughtVersion
+	r.bad = r.bad || version < rowVersion || version > undecidedVersion
+	g.sought, g.undecided = version == soughtVersion, version == undecidedVersion
 	queue, g.name = r.u32(), r.text()
 	g.start, g.from = format.StartKind(r.u8()), format.Wall(r.u64())
 	g.at.Index, g.at.Ordinal = format.Index(r.u64()), format.Ordinal(r.u32())

@@ -25,6 +25,9 @@ type group struct {
 	// sought says that a seek of the whole queue placed the group: it stands in every partition, with or without a
 	// cursor.
 	sought bool
+	// undecided says that a commit of positions made the group and that nobody has said yet where it starts: until
+	// somebody does a partition without a position counts as one of a group that starts at new.
+	undecided bool
 
 	gen      uint32 // of cursors: a reset makes older ones count as missing
 	startGen uint32 // of evidence about where a missing cursor starts
@@ -67,9 +70,12 @@ func (c *circle) passed(id format.PartitionID) bool {
 func (q *queue) groupBy(name []byte) *group { return q.groups[string(name)] }
 
 // ensureGroup finds a registration or makes one (S-sub-1), which conflates for ever or never (S-con-1); queue
-// mode never does. nil means that a bound is reached.
+// mode never does. Who says no start (kind 0) leaves it to the first who does. nil means that a bound is reached.
 func (m *Machine) ensureGroup(q *queue, name []byte, kind format.StartKind, from format.Wall, conflate bool) (g *group, created bool) {
 	if g = q.groupBy(name); g != nil {
+		if g.undecided && kind != 0 {
+			m.decide(g, kind, from)
+		}
 		return g, false
 	}
 	if m.header.groups == maxCatalog || format.TenantNameBytes+len(q.name)+len(name) > format.NameBudget {
@@ -79,8 +85,11 @@ func (m *Machine) ensureGroup(q *queue, name []byte, kind format.StartKind, from
 	g = &group{id: m.header.groups, queue: q, name: string(name), createdW: m.w, gen: 1, startGen: 1}
 	g.conflate = conflate && g.name != format.QueueMode
 	m.addGroup(g)
-	if g.name == format.QueueMode {
+	switch {
+	case g.name == format.QueueMode:
 		kind, from = format.StartAll, 0 // S-sub-6
+	case kind == 0:
+		kind, g.undecided = format.StartNew, true
 	}
 	m.begin(g, kind, from)
 	m.groupsChanged(q)
@@ -121,6 +130,19 @@ func (m *Machine) begin(g *group, kind format.StartKind, from format.Wall) {
 	}
 	m.soilGroup(g)
 	m.soilQueue(q)
+}
+
+// decide sets where a group starts that a commit of positions made; its positions stay. The circle shows it what is
+// claimable at them as well, since begin leaves out what is in the journal.
+func (m *Machine) decide(g *group, kind format.StartKind, from format.Wall) {
+	g.undecided = false
+	g.startGen = min(g.startGen+1, maxStartGen)
+	m.begin(g, kind, from)
+	if !g.circle.on {
+		m.startCircle(g)
+	}
+	m.groupsChanged(g.queue)
+	m.touchGroup(g)
 }
 
 // groupsChanged makes evidence about completed retention stale.

@@ -53,9 +53,10 @@ func (m *Machine) commitPositions(c *format.Group, res *format.GroupResult) {
 }
 
 // commitPosition sets one position. An offset outside of what the partition holds puts the cursor at the nearest that is
-// inside, and is remembered, since whoever committed it asks for it again.
+// inside, and is remembered, since whoever committed it asks for it again. It says nothing about other partitions: of a
+// group that it makes the first pop decides where those start (S-sub-1).
 func (m *Machine) commitPosition(t format.Tenant, name []byte, p *format.Position) format.Code {
-	c := format.SetOffset{Tenant: t, Queue: p.Queue, Partition: p.Partition, Group: name, Start: format.StartNew}
+	c := format.SetOffset{Tenant: t, Queue: p.Queue, Partition: p.Partition, Group: name}
 	q := m.queueBy(t, p.Queue)
 	if q == nil {
 		return format.CodeUnknownQueue

@@ -3,6 +3,7 @@ package machine
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -62,7 +63,7 @@ func (d *driver) commit(c *format.Group, got *format.GroupResult, place format.P
 	for i := range c.Positions {
 		p := &c.Positions[i]
 		code, _ := d.ref.position(d, &format.SetOffset{Tenant: c.Tenant, Queue: p.Queue, Partition: p.Partition, Group: c.Name,
-			To: p.To, Create: true, Start: format.StartNew, Metadata: p.Metadata}, place)
+			To: p.To, Create: true, Metadata: p.Metadata}, place)
 		if code == format.CodeOK {
 			continue
 		}
@@ -225,4 +226,55 @@ func TestGroupRowBounds(t *testing.T) {
 	require.Equal(t, format.CodeOK, out.Items[0].Code)
 	require.Equal(t, format.CodeMalformed, out.Items[1].Code)
 	require.NoError(t, checkAdmins(&r.m.admins))
+}
+
+// Goal: a group that a commit made starts where its first pop says, on every partition but those that were committed; later
+// pops change nothing, and the catalogue row keeps that nobody has said it yet.
+func TestCommitDecidesNoStart(t *testing.T) {
+	for _, start := range []format.StartKind{format.StartNew, format.StartAll} {
+		r := newRig(t)
+		r.addPush("q", "0", []string{"", "", ""}, nil)
+		r.addPush("q", "1", []string{"", ""}, nil)
+		r.apply()
+		for to := range format.Offset(3) { // also again: that says no more than the first one
+			r.advance(time.Second)
+			code, res, _ := r.group(format.Group{Op: format.GroupCommit, Name: []byte("g"), Positions: []format.Position{
+				{Queue: []byte("q"), Partition: []byte("0"), To: to, LeaderEpoch: format.NoLeaderEpoch}}})
+			require.Equal(t, format.CodeOK, code)
+			require.Equal(t, uint64(1), res.Rows)
+		}
+		r.addPush("q", "1", []string{""}, nil)
+		r.apply()
+		r.advance(time.Second)
+		open, _ := r.m.GroupByName(1, "g")
+		require.True(t, open.Undecided)
+		e, back := enc{}, group{}
+		e.group(r.m.groups[uint32(open.ID)])
+		d := reader{b: e.b}
+		d.group(&back)
+		require.False(t, d.bad)
+		require.True(t, back.undecided)
+
+		claims := func(start format.StartKind) map[string][2]format.Offset {
+			out := map[string][2]format.Offset{}
+			for _, c := range r.pop(one("q", "g", start, 10, 10)).Claims {
+				p, _ := r.m.PartitionByID(format.DefaultTenant, c.Partition)
+				out[p.Name] = [2]format.Offset{c.First, c.End}
+			}
+			return out
+		}
+		want := map[string][2]format.Offset{"0": {2, 3}}
+		if start == format.StartAll {
+			want["1"] = [2]format.Offset{0, 3}
+		}
+		require.Equal(t, want, claims(start))
+		decided, _ := r.m.GroupByName(1, "g")
+		require.False(t, decided.Undecided)
+		require.Equal(t, start, decided.Start)
+		r.addPush("q", "2", []string{"", ""}, nil)
+		r.apply()
+		require.Equal(t, map[string][2]format.Offset{"2": {0, 2}}, claims(format.StartNew+format.StartAll-start))
+		decided, _ = r.m.GroupByName(1, "g")
+		require.Equal(t, start, decided.Start)
+	}
 }

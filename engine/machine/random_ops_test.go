@@ -153,6 +153,9 @@ func (d *driver) popping(c format.Pop, settled bool) {
 	d.add("pop", func(it *format.Result, out *format.Results) error {
 		got := &out.Pops[it.At]
 		q := d.ref.queue(string(c.Queues[0]), byPop)
+		if g := q.groups[string(c.Group)]; g != nil && g.open {
+			d.stats["group decided"]++
+		}
 		g := d.ref.group(q, string(c.Group), c.Start, c.From, place, c.Conflate)
 		if it.Code == format.CodeStaleEvidence {
 			return nil

@@ -58,7 +58,7 @@ func TestRandom(t *testing.T) {
 		"log start asked", "conflated", "admin ok", "admin gone", "ids forgotten", "txn ok", "txn precondition", "txn duplicate", "txn unknown-queue",
 		"txn lease-invalid", "txn stale-evidence", "once ok", "once repeated", "once mismatch", "once stale-evidence", "fire ok",
 		"fire gone", "fire stale-evidence", "lock ok", "lock stale-evidence", "timer ok", "timer gone", "position ok",
-		"group ok", "group gone", "group position refused"} {
+		"group ok", "group gone", "group position refused", "group decided"} {
 		if stats[k] == 0 && !testing.Short() {
 			t.Errorf("%s never happened", k)
 		}

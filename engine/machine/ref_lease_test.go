@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"fmt"
 	"slices"
 
 	"queen/engine/format"
@@ -141,12 +142,14 @@ func (r *ref) register(x *format.Register, at format.Place) (format.Code, format
 		res.Rows = uint64(len(q.parts))
 	case x.Reset:
 		g.kind, g.from, g.at, g.cur = x.Start, x.From, at, map[format.PartitionID]*refCur{}
-		g.notes = nil
+		g.notes, g.open = nil, false
 		res.Rows = uint64(len(q.parts))
 	case x.OnlyMissing:
 		// What nothing was claimed of has no cursor here: a start that was looked up is none.
-		g.kind, g.from, g.at = x.Start, x.From, at
+		g.kind, g.from, g.at, g.open = x.Start, x.From, at, false
 		res.Rows = 1
+	default:
+		r.group(q, string(x.Group), x.Start, x.From, at, x.Conflate)
 	}
 	return format.CodeOK, res
 }
@@ -218,4 +221,12 @@ func (r *ref) checkPush(queue, part string, ids []string, clear uint64, place fo
 		}
 	}
 	return format.CodeOK
+}
+
+func runText(a *format.Ack) string {
+	s := ""
+	for _, run := range a.Runs {
+		s += fmt.Sprint(run.First, run.Count, run.Status, " ")
+	}
+	return s
 }

@@ -45,8 +45,8 @@ type refGroup struct {
 	at    format.Place
 	cur   map[format.PartitionID]*refCur
 	notes map[format.PartitionID]string
-	last  bool   // conflates
-	start uint32 // times the start was set, to know the generation of evidence
+	last  bool // conflates
+	open  bool // a commit made it, and nobody has said where it starts
 }
 
 type refCur struct {
@@ -164,9 +164,12 @@ func (r *ref) group(q *refQueue, name string, kind format.StartKind, from format
 		if name == format.QueueMode {
 			kind, from = format.StartAll, 0
 		}
-		g = &refGroup{name: name, kind: kind, from: from, at: at, cur: map[format.PartitionID]*refCur{}, start: 1,
-			last: last && name != format.QueueMode}
+		g = &refGroup{name: name, kind: format.StartNew, at: at, cur: map[format.PartitionID]*refCur{},
+			last: last && name != format.QueueMode, open: true}
 		q.groups[name] = g
+	}
+	if g.open && kind != 0 {
+		g.kind, g.from, g.at, g.open = kind, from, at, false
 	}
 	return g
 }
@@ -453,14 +456,6 @@ func (r *ref) reach(c *refCur, p *refPart, a *format.Ack) int {
 		return max(c.bound(r.t), len(p.msgs))
 	}
 	return c.bound(r.t)
-}
-
-func runText(a *format.Ack) string {
-	s := ""
-	for _, run := range a.Runs {
-		s += fmt.Sprint(run.First, run.Count, run.Status, " ")
-	}
-	return s
 }
 
 // settle applies the verdicts one message at a time.

@@ -157,7 +157,7 @@ func (m *Machine) applyRegister(c *format.Register, n *format.CountResult) forma
 		}
 		m.resetGroup(g)
 		m.begin(g, c.Start, c.From)
-		g.sought = true
+		g.sought, g.undecided = true, false
 		m.groupsChanged(q)
 		n.Rows = q.parts
 	case c.OnlyMissing:
@@ -165,10 +165,12 @@ func (m *Machine) applyRegister(c *format.Register, n *format.CountResult) forma
 			return format.CodeLimit
 		}
 		g.startGen++
-		g.start, g.from, g.at, g.atW = c.Start, c.From, m.place, m.w
+		g.start, g.from, g.at, g.atW, g.undecided = c.Start, c.From, m.place, m.w, false
 		m.startCircle(g)
 		m.groupsChanged(q)
 		n.Rows = 1
+	case g.undecided:
+		m.decide(g, c.Start, c.From)
 	default:
 		return format.CodeOK
 	}

@@ -15,6 +15,9 @@ type Group struct {
 	Created  format.Wall
 	Conflate bool
 	Consumed bool // it ever moved a cursor
+	// Undecided says that a commit of positions made it: the first pop decides where it starts, Start is what counts
+	// until then.
+	Undecided bool
 	// Generation is what evidence about missing cursors has to name.
 	Generation uint32
 	Cursors    uint64
@@ -29,7 +32,7 @@ func (m *Machine) groupView(g *group) Group {
 	return Group{
 		ID: format.ConsumerID(g.id), Queue: format.QueueID(q.id), Name: g.name, Start: g.start, From: g.from, At: g.at,
 		Created: g.createdW, Conflate: g.conflate, Consumed: g.consumed, Generation: g.startGen, Cursors: g.cursors,
-		Leases: g.leases, Queued: g.fifoLen, Unread: q.journal.End() - g.scan,
+		Undecided: g.undecided, Leases: g.leases, Queued: g.fifoLen, Unread: q.journal.End() - g.scan,
 		Sweeping: g.circle.on || g.scan < q.journal.Start(),
 	}
 }
