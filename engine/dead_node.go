@@ -324,7 +324,31 @@ func (d *doCall) addRedrive(i int, id format.DeadLetterID, dead *DeadLetter, que
 	if refused != nil {
 		return refused
 	}
-	rec := &dead.Message
+	cmd := format.Redrive{DeadLetter: id, Append: format.Append{Tenant: d.caller.Tenant, Queue: viewBytes(queue),
+		Partition: viewBytes(partition), Count: 1}}
+	frame, refused := d.n.movedRecord(d.caller.Tenant, dead, &cmd.Append)
+	if refused != nil {
+		return refused
+	}
+	record := frame != nil
+	if !record {
+		frame = d.movedMessage(id, &dead.Message, &cmd.Append)
+	}
+	frame, refused = d.n.seal(ring, frame, seal.Owner{Tenant: d.caller.Tenant, Queue: viewBytes(queue), Partition: viewBytes(partition)})
+	if refused != nil {
+		return refused
+	}
+	note := redriveNote{id: id, queue: queue, partition: partition, group: dead.Group, transactionID: dead.Message.TransactionID, record: record}
+	if d.caller.Key != "" {
+		d.redrives = append(d.redrives, note)
+	}
+	d.addMove(i, &note, &cmd, frame)
+	d.push.sub.addQueue(d.caller.Tenant, queue)
+	return nil
+}
+
+// movedMessage completes the append of a native message, whose transaction id says what it is a copy of, and makes its frame.
+func (d *doCall) movedMessage(id format.DeadLetterID, rec *Record, a *format.Append) []byte {
 	txn := "dlq:" + id.String()
 	msg := format.FrameMessage{TransactionID: viewBytes(txn), HasID: true, TraceID: rec.TraceID,
 		ProducerSub: viewBytes(rec.ProducerSub), ContentType: viewBytes(rec.ContentType), Payload: rec.Payload}
@@ -332,21 +356,9 @@ func (d *doCall) addRedrive(i int, id format.DeadLetterID, dead *DeadLetter, que
 		msg.Headers = format.AppendHeaders(nil, formatHeaders(rec.Headers))
 	}
 	hash := format.HashID(d.n.identity.hashKey, msg.TransactionID)
-	cmd := format.Redrive{DeadLetter: id, Append: format.Append{Tenant: d.caller.Tenant, Queue: viewBytes(queue),
-		Partition: viewBytes(partition), Frame: format.FrameNative, Count: 1, IDs: format.IDsAll, Hashes: hash[:]}}
-	frame := format.EncodeFrame(nil, []format.FrameMessage{msg}, format.FrameOptions{Compress: true})
-	frame, refused = d.n.seal(ring, frame, seal.Owner{Tenant: d.caller.Tenant, Queue: viewBytes(queue), Partition: viewBytes(partition)})
-	if refused != nil {
-		return refused
-	}
-	d.push.evidence.attach(d.n, &cmd.Append)
-	note := redriveNote{id: id, queue: queue, partition: partition, group: dead.Group, transactionID: rec.TransactionID}
-	if d.caller.Key != "" {
-		d.redrives = append(d.redrives, note)
-	}
-	d.addMove(i, &note, &cmd, frame)
-	d.push.sub.addQueue(d.caller.Tenant, queue)
-	return nil
+	a.Frame, a.IDs, a.Hashes = format.FrameNative, format.IDsAll, hash[:]
+	d.push.evidence.attach(d.n, a)
+	return format.EncodeFrame(nil, []format.FrameMessage{msg}, format.FrameOptions{Compress: true})
 }
 
 // addMove adds the command and how its verdict is told.

@@ -155,8 +155,11 @@ type RedriveItem struct {
 	Queue, Partition string
 	Group            string
 	TransactionID    string // of the original
-	Duplicate        bool
-	Message          MessageResult
+	// Record says that Kafka produced it: the copy is named by its message id, where others are by "dlq:" and the dead
+	// letter's.
+	Record    bool
+	Duplicate bool
+	Message   MessageResult
 }
 
 // Result answers one op; which part is filled follows from the op's type.

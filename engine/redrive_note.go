@@ -3,6 +3,7 @@ package engine
 import (
 	"encoding/binary"
 	"errors"
+	"slices"
 
 	"queen/engine/format"
 	"queen/engine/machine"
@@ -14,14 +15,18 @@ type redriveNote struct {
 	id                      format.DeadLetterID
 	queue, partition, group string // where it went, and whose it was
 	transactionID           string // of the original
+	record                  bool   // Kafka produced it
 }
 
-// redriveNoteVersion is the first byte of encoded notes.
-const redriveNoteVersion = 1
+// The first byte of encoded notes. Those of calls that move records say of each whether it is one.
+const (
+	redriveNoteVersion  = 1
+	redriveNoteOfRecord = 2
+)
 
 func (r *redriveNote) item() RedriveItem {
 	return RedriveItem{DeadLetter: r.id, Queue: r.queue, Partition: r.partition, Group: r.group, TransactionID: r.transactionID,
-		Message: MessageResult{Status: Queued}}
+		Record: r.record, Message: MessageResult{Status: Queued}}
 }
 
 func (r *redriveNote) texts() [4]*string {
@@ -34,8 +39,18 @@ func appendRedriveNotes(notes []redriveNote) ([]byte, *Error) {
 		return nil, nil
 	}
 	b := []byte{redriveNoteVersion}
+	if slices.ContainsFunc(notes, func(r redriveNote) bool { return r.record }) {
+		b[0] = redriveNoteOfRecord
+	}
 	for i := range notes {
 		b = append(b, notes[i].id[:]...)
+		if b[0] == redriveNoteOfRecord {
+			is := byte(0)
+			if notes[i].record {
+				is = 1
+			}
+			b = append(b, is)
+		}
 		for _, s := range notes[i].texts() {
 			b = append(binary.AppendUvarint(b, uint64(len(*s))), *s...)
 		}
@@ -54,7 +69,8 @@ func parseRedriveNotes(b []byte) (notes []redriveNote, err error) {
 	if len(b) == 0 {
 		return nil, nil
 	}
-	if b[0] != redriveNoteVersion {
+	version := b[0]
+	if version != redriveNoteVersion && version != redriveNoteOfRecord {
 		return nil, errRedriveNote
 	}
 	for b = b[1:]; len(b) > 0; {
@@ -63,6 +79,12 @@ func parseRedriveNotes(b []byte) (notes []redriveNote, err error) {
 			return nil, errRedriveNote
 		}
 		b = b[copy(r.id[:], b):]
+		if version == redriveNoteOfRecord {
+			if len(b) == 0 || b[0] > 1 {
+				return nil, errRedriveNote
+			}
+			r.record, b = b[0] == 1, b[1:]
+		}
 		for _, s := range r.texts() {
 			size, n := binary.Uvarint(b)
 			if n <= 0 || size > uint64(len(b)-n) {

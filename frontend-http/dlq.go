@@ -234,7 +234,11 @@ func (c *call) redriven(r *engine.RedriveItem) {
 	o.uuid("dlqId", r.DeadLetter)
 	o.str("originalTransactionId", r.TransactionID)
 	o.key("replayedAs")
-	o.b = appendMessageResult(o.b, 0, "dlq:"+r.DeadLetter.String(), r.Queue, &m)
+	as := "dlq:" + r.DeadLetter.String()
+	if r.Record && !r.Duplicate {
+		as = "" // it has no other id than its own
+	}
+	o.b = appendMessageResult(o.b, 0, as, r.Queue, &m)
 	o.bool("dlqRowRemoved", !r.Duplicate)
 	o.close('}')
 	c.send(200, o.b)

@@ -156,8 +156,8 @@ func (r *CommandReader) Redrive(v *Redrive) error {
 	d := r.open(KindRedrive)
 	v.DeadLetter = d.uuid()
 	r.decodeAppend(&d, &v.Append)
-	if v.Append.Frame != FrameNative {
-		d.fail("a dead letter moves as a native message")
+	if v.Append.Frame == FrameKafka && (v.Append.Count != 1 || v.Append.Batch.Idempotent) {
+		d.fail("a dead letter that is a record moves alone, and has no producer")
 	}
 	return r.done(&d)
 }

@@ -219,7 +219,7 @@ func (g gen) command(b *CommandBuf, k Kind) any {
 		return a
 	case KindRedrive:
 		a, frame := g.append()
-		for a.Frame != FrameNative {
+		for a.Frame == FrameKafka && (a.Count != 1 || a.Batch.Idempotent) {
 			a, frame = g.append()
 		}
 		v := &Redrive{DeadLetter: g.uuid(), Append: *a}

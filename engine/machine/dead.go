@@ -216,16 +216,30 @@ func (m *Machine) deleteDeadAt(c *format.Delete, n *format.CountResult) format.C
 	return format.CodeOK
 }
 
-// applyRedrive appends the frame of a dead letter and deletes the record, both or neither (S-dlq-14).
+// applyRedrive appends the frame of a dead letter and deletes the record, both or neither (S-dlq-14). A record batch, which
+// is produced into queues that are there, makes its queue here as a message does (S-dlq-17).
 func (m *Machine) applyRedrive(c *format.Redrive, res *format.AppendResult) format.Code {
 	h := m.deadWithID(c.DeadLetter)
 	if h == 0 || m.queues[m.dead.Get(h).queue].tenant != c.Append.Tenant || m.queues[m.dead.Get(h).queue].dead {
 		return format.CodeGone
 	}
+	made := false
+	if a := &c.Append; a.Frame == format.FrameKafka {
+		code, q, _ := m.checkAppend(a, 1)
+		if code != format.CodeOK {
+			return code
+		}
+		if q == nil {
+			if q, made = m.ensureQueue(a.Tenant, a.Queue, byPush); q == nil {
+				return format.CodeLimit
+			}
+		}
+	}
 	code := m.applyAppend(&c.Append, res)
 	if code != format.CodeOK {
 		return code
 	}
+	res.NewQueue = res.NewQueue || made
 	if res.Kept == 0 && res.Dups[0].Full {
 		return format.CodeLimit
 	}
