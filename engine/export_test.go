@@ -67,6 +67,9 @@ func (n *Node) Applied() format.Index {
 	return n.state.m.Applied()
 }
 
+// BoundPending has one transaction hold no more positions, and bytes of them.
+func (n *Node) BoundPending(positions, bytes int) { n.inTxnMost = pendingBounds{positions, bytes} }
+
 // RedrivesDone waits until no redrive job is under way.
 func (n *Node) RedrivesDone() { n.redrives.done.Wait() }
 

@@ -45,6 +45,7 @@ type Node struct {
 	ids       *ids
 	keyed     *keyedRows
 	ephemeral *ephemeralQueues // set before ready, never changed
+	inTxnMost pendingBounds    // smaller in tests only
 	counters  counters
 	cluster   *cluster // nil on a single node
 	series    stats.Series
@@ -138,6 +139,7 @@ func Open(cfg Config, seq Sequencer) (*Node, error) {
 		cfg: cfg, seq: seq, fuser: newFuser(seq.Log()), park: newParking(),
 		delivered: newDelivered(cfg.DeliveredBytes), writes: newAdmission(cfg.Clock, cfg.WriteBytes),
 		stopping: make(chan struct{}), starts: new(startCache),
+		inTxnMost: pendingBounds{maxPendingPositions, maxPendingBytes},
 	}
 	n.house, n.timers, n.redrives = newHouse(n), newTimers(n), newRedrives(n)
 	n.files, n.ids = newFiles(n), newIDs(n)

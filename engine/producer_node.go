@@ -99,6 +99,11 @@ func (r recordsDoor) inTxn(ctx context.Context, c Caller, p ProducerRef, cmd *fo
 		return format.ProducerResult{}, err
 	}
 	cmd.Tenant, cmd.Name, cmd.ID, cmd.Epoch = c.Tenant, viewBytes(p.TransactionalID), format.ProducerID(p.ID), p.Epoch
+	if len(cmd.Positions) > 0 {
+		if err := r.n.inTxnMost.check(r.n, cmd); err != nil {
+			return format.ProducerResult{}, err
+		}
+	}
 	if len(cmd.Partitions)+len(cmd.Positions) > format.MaxListItems {
 		return format.ProducerResult{}, errBad("partitions", strconv.Itoa(format.MaxListItems), "too many partitions in one call")
 	}
@@ -164,6 +169,9 @@ func checkRef(p ProducerRef) *Error {
 	}
 	if err := checkTransactionalID(p.TransactionalID); err != nil {
 		return err
+	}
+	if p.ID < 0 || p.ID > format.MaxProducerID {
+		return errOfCode(format.CodeProducerMapping) // no transactional id is bound to that
 	}
 	return checkProducer(p.ID, p.Epoch)
 }

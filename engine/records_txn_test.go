@@ -526,3 +526,47 @@ func TestLargeTransaction(t *testing.T) {
 	require.Equal(t, []string{"0=a", "1=b", "2=control"}, values(t, r.fetch("1234", 0, true)))
 	require.Len(t, r.popped("h"), 2*partitions)
 }
+
+// Goal: positions of one transaction have a bound, and so have their bytes, which the error names; what is committed again
+// counts once. The transaction goes on, also after a restart, and so does its producer.
+func TestPositionsOfATransactionAreBounded(t *testing.T) {
+	const most, bytes = 40, 10_000
+	r := newRecordRig(t)
+	r.node.BoundPending(most, bytes)
+	p := r.producer("tx")
+	commit := func(from, to int, note string) error {
+		g := engine.GroupCommit{Group: "g", Producer: p.ref(), Implicit: true}
+		for i := from; i < to; i++ {
+			g.Positions = append(g.Positions, engine.GroupPosition{Queue: "q", Partition: fmt.Sprint(i), LeaderEpoch: -1, Metadata: note})
+		}
+		_, err := r.node.Records().CommitOffsets(context.Background(), someone, g)
+		return err
+	}
+	full := func() {
+		t.Helper()
+		var e *engine.Error
+		require.ErrorAs(t, commit(most, most+1, ""), &e)
+		require.Equal(t, engine.CodeTooLarge, e.Code)
+		require.Equal(t, "positions", e.Field)
+		require.Contains(t, e.Limit, "40 positions and 10000 bytes")
+	}
+	require.Equal(t, engine.CodeTooLarge, code(commit(0, most+1, "")))
+	require.NoError(t, commit(0, 30, ""))
+	require.NoError(t, commit(20, most, ""))
+	full()
+	require.NoError(t, commit(0, most, ""))
+	require.Equal(t, engine.CodeTooLarge, code(commit(0, 1, strings.Repeat("n", 4000))))
+	require.NoError(t, commit(0, 1, strings.Repeat("n", 3000)))
+	r.clock.Advance(5 * time.Second)
+	r.node.Settle()
+	r.crash()
+	r.node.BoundPending(most, bytes)
+	full()
+	require.Equal(t, engine.CodeTooLarge, code(commit(1, 2, strings.Repeat("n", 1000))))
+	require.NoError(t, p.end(true, true))
+	require.NoError(t, commit(most, 2*most, ""))
+	require.NoError(t, p.end(false, true))
+	got, err := r.node.Records().Committed(context.Background(), someone, "g", nil)
+	require.NoError(t, err)
+	require.Len(t, got, most)
+}

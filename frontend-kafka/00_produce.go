@@ -114,7 +114,7 @@ func (p *producing) add(ctx context.Context, r *request) {
 		in, out := &req.Topics[i], &call.resp.Topics[i]
 		out.Topic, out.TopicID = in.Topic, in.TopicID
 		out.Partitions = make([]kmsg.ProduceResponseTopicPartition, len(in.Partitions))
-		t := p.topic(ctx, in)
+		t := p.topic(ctx, in, req.Version >= produceIDs)
 		for j := range in.Partitions {
 			part := &out.Partitions[j]
 			part.Default()
@@ -127,8 +127,8 @@ func (p *producing) add(ctx context.Context, r *request) {
 }
 
 // topic looks a topic of a request up, once for all of them.
-func (p *producing) topic(ctx context.Context, in *kmsg.ProduceRequestTopic) found {
-	key, byID := in.Topic, in.Topic == "" && in.TopicID != [16]byte{}
+func (p *producing) topic(ctx context.Context, in *kmsg.ProduceRequestTopic, byID bool) found {
+	key := in.Topic
 	if byID {
 		key = "\x00" + string(in.TopicID[:])
 	}

@@ -52,7 +52,7 @@ func offsetCommit(ctx context.Context, c *conn, r *request) (kmsg.Response, erro
 		found, err := c.topicOf(ctx, t.Topic, t.TopicID, req.Version >= 10)
 		for k := range t.Partitions {
 			p := &t.Partitions[k]
-			row.Partitions[k].ErrorCode = codeOf(err)
+			row.Partitions[k].ErrorCode = groupCode(err)
 			if err == nil {
 				row.Partitions[k].ErrorCode = b.add(found, p.Partition, p.Offset, p.LeaderEpoch, p.Metadata, &row.Partitions[k].ErrorCode)
 			}

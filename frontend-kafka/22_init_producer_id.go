@@ -70,6 +70,10 @@ func coordinatorCode(err error, old bool) int16 {
 		case engine.CodeOverloaded, engine.CodeRateLimited, engine.CodeRetry, engine.CodePaused, engine.CodeQueueFull,
 			engine.CodeTimeout, engine.CodeOutcomeUnknown:
 			return kerr.CoordinatorNotAvailable.Code
+		case engine.CodeTooLarge: // a bound of the node is reached: no message is too large
+			return kerr.PolicyViolation.Code
+		case engine.CodeNameTooLong: // a transactional id's: no topic is named badly
+			return kerr.InvalidRequest.Code
 		}
 	case errors.Is(err, context.DeadlineExceeded):
 		return kerr.CoordinatorNotAvailable.Code

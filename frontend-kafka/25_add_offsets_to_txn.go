@@ -19,7 +19,7 @@ func addOffsetsToTxnAPI() *api {
 
 func addOffsetsToTxn(ctx context.Context, c *conn, r *request) (kmsg.Response, error) {
 	req := r.req.(*kmsg.AddOffsetsToTxnRequest)
-	if req.Group == "" {
+	if req.Group == "" || len(req.Group) > 255 {
 		return refuseAddOffsetsToTxn(r, kerr.InvalidGroupID.Code), nil
 	}
 	ref := engine.ProducerRef{TransactionalID: req.TransactionalID, ID: req.ProducerID, Epoch: req.ProducerEpoch}

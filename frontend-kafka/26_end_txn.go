@@ -10,8 +10,8 @@ import (
 	"queen/engine/auth"
 )
 
-// EndTxn, 0 to 5: commits or aborts, everywhere at once. From v5 on the producer's epoch rises with every end (KIP-890),
-// and the answer tells it.
+// EndTxn, 0 to 5: commits or aborts, everywhere at once. v4 knows TRANSACTION_ABORTABLE; from v5 on the producer's epoch
+// rises with every end (KIP-890), and the answer tells it.
 func endTxnAPI() *api {
 	return &api{key: 26, min: 0, max: 5, level: auth.LevelWriteOnly, denied: kerr.TransactionalIDAuthorizationFailed.Code,
 		handle: endTxn, refuse: refuseEndTxn}
@@ -25,7 +25,11 @@ func endTxn(ctx context.Context, c *conn, r *request) (kmsg.Response, error) {
 	defer cancel()
 	next, err := c.f.engine.Records().EndTxn(ctx, c.caller(), end)
 	c.f.txns.ended(c.caller().Tenant, end.ProducerRef)
-	resp := refuseEndTxn(r, coordinatorCode(err, req.Version < 2)).(*kmsg.EndTxnResponse)
+	code := coordinatorCode(err, req.Version < 2)
+	if code == kerr.PolicyViolation.Code && req.Version >= 4 { // no room for its positions: the transaction is still open
+		code = kerr.TransactionAbortable.Code
+	}
+	resp := refuseEndTxn(r, code).(*kmsg.EndTxnResponse)
 	if err == nil && end.Bump {
 		resp.ProducerID, resp.ProducerEpoch = next.ID, next.Epoch
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // TxnOffsetCommit, 0 to 5: positions of a consumer group that count when the producer's transaction is committed. v2
-// brings leader epochs, v3 the member, v5 begins the transaction by itself (KIP-890).
+// brings leader epochs, v3 the member, v4 knows TRANSACTION_ABORTABLE, v5 begins the transaction by itself (KIP-890).
 func txnOffsetCommitAPI() *api {
 	return &api{key: 28, min: 0, max: 5, level: auth.LevelReadWrite, denied: kerr.TransactionalIDAuthorizationFailed.Code,
 		handle: txnOffsetCommit, refuse: refuseTxnOffsetCommit}
@@ -20,7 +20,15 @@ func txnOffsetCommitAPI() *api {
 
 func txnOffsetCommit(ctx context.Context, c *conn, r *request) (kmsg.Response, error) {
 	req := r.req.(*kmsg.TxnOffsetCommitRequest)
-	if _, code := c.groupKey(req.Group); code != 0 {
+	_, code := c.groupKey(req.Group)
+	switch {
+	case code != 0:
+	case req.TransactionalID == "":
+		code = kerr.InvalidRequest.Code
+	case req.ProducerID < 0: // for the engine that is a commit outside of any transaction
+		code = kerr.InvalidProducerIDMapping.Code
+	}
+	if code != 0 {
 		return refuseTxnOffsetCommit(r, code), nil
 	}
 	resp := refuseTxnOffsetCommit(r, 0).(*kmsg.TxnOffsetCommitResponse)
@@ -31,7 +39,7 @@ func txnOffsetCommit(ctx context.Context, c *conn, r *request) (kmsg.Response, e
 		found, err := c.topicOf(ctx, t.Topic, t.TopicID, false)
 		for j := range t.Partitions {
 			p, code := &t.Partitions[j], &resp.Topics[i].Partitions[j].ErrorCode
-			if *code = codeOf(err); err == nil {
+			if *code = groupCode(err); err == nil {
 				*code = b.add(found, p.Partition, p.Offset, p.LeaderEpoch, p.Metadata, code)
 			}
 		}
@@ -43,15 +51,19 @@ func txnOffsetCommit(ctx context.Context, c *conn, r *request) (kmsg.Response, e
 		by.Member, by.Instance, by.Generation = req.MemberID, req.InstanceID, req.Generation
 	}
 	if code := b.run(ctx, by); code != 0 {
-		return refuseTxnOffsetCommit(r, txnCommitCode(code)), nil
+		return refuseTxnOffsetCommit(r, txnCommitCode(code, req.Version)), nil
 	}
 	return resp, nil
 }
 
-// txnCommitCode is the code of a refused whole: this request has never known PRODUCER_FENCED.
-func txnCommitCode(code int16) int16 {
-	if code == kerr.ProducerFenced.Code {
+// txnCommitCode is the code of a refused whole: this request has never known PRODUCER_FENCED. That the transaction holds no
+// more positions ends its producer where it can not be told that an abort is enough.
+func txnCommitCode(code, version int16) int16 {
+	switch {
+	case code == kerr.ProducerFenced.Code:
 		return kerr.InvalidProducerEpoch.Code
+	case code == kerr.InvalidCommitOffsetSize.Code && version >= 4:
+		return kerr.TransactionAbortable.Code
 	}
 	return code
 }

@@ -47,7 +47,7 @@ func offsetDelete(ctx context.Context, c *conn, r *request) (kmsg.Response, erro
 			p.Partition = t.Partitions[k].Partition
 			switch {
 			case err != nil:
-				p.ErrorCode = codeOf(err)
+				p.ErrorCode = groupCode(err)
 			case !found.has(p.Partition):
 				p.ErrorCode = kerr.UnknownTopicOrPartition.Code
 			case subscribed(t.Topic):

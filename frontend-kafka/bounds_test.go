@@ -146,12 +146,28 @@ func TestCoordinatorCodes(t *testing.T) {
 	for code, want := range map[engine.ErrorCode]*kerr.Error{
 		engine.CodeNoLeader: kerr.NotCoordinator, engine.CodeClosed: kerr.NotCoordinator, engine.CodeOverloaded: kerr.CoordinatorNotAvailable,
 		engine.CodeRetry: kerr.CoordinatorNotAvailable, engine.CodeTimeout: kerr.CoordinatorNotAvailable,
-		engine.CodeProducerFenced: kerr.ProducerFenced,
+		engine.CodeProducerFenced: kerr.ProducerFenced, engine.CodeTooLarge: kerr.PolicyViolation, engine.CodeNameTooLong: kerr.InvalidRequest,
 	} {
 		require.Equal(t, want.Code, coordinatorCode(&engine.Error{Code: code}, false), code)
 	}
 	require.Equal(t, kerr.InvalidProducerEpoch.Code, coordinatorCode(&engine.Error{Code: engine.CodeProducerFenced}, true))
 	require.Zero(t, coordinatorCode(nil, true))
+}
+
+// Goal: requests about groups have codes that consumers know: what passes is the coordinator's, what does not says why.
+func TestGroupCodes(t *testing.T) {
+	for code, want := range map[engine.ErrorCode]*kerr.Error{
+		engine.CodeNoLeader: kerr.NotCoordinator, engine.CodeClosed: kerr.NotCoordinator, engine.CodeGone: kerr.NotCoordinator,
+		engine.CodeOverloaded: kerr.CoordinatorNotAvailable, engine.CodeTimeout: kerr.CoordinatorNotAvailable,
+		engine.CodeStorageFull: kerr.CoordinatorNotAvailable, engine.CodeCorrupt: kerr.CoordinatorNotAvailable,
+		engine.CodeRolledBack: kerr.CoordinatorLoadInProgress, engine.CodeTooLarge: kerr.InvalidCommitOffsetSize,
+		engine.CodeNameTooLong: kerr.InvalidGroupID, engine.CodeUnknownQueue: kerr.UnknownTopicOrPartition,
+	} {
+		require.Equal(t, want.Code, groupCode(&engine.Error{Code: code}), code)
+	}
+	require.Equal(t, kerr.CoordinatorNotAvailable.Code, groupCode(context.DeadlineExceeded))
+	require.Equal(t, kerr.UnknownTopicID.Code, groupCode(kerr.UnknownTopicID))
+	require.Zero(t, groupCode(nil))
 }
 
 // Goal: whatever a request names again and again is answered once.

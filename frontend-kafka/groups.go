@@ -93,7 +93,10 @@ func await[T any](c *conn, answer <-chan T, stopped func() T) (T, error) {
 // groupCode is the code of an error about a group: requests about groups have a closed set of codes.
 func groupCode(err error) int16 {
 	var e *engine.Error
-	if !errors.As(err, &e) {
+	switch {
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return kerr.CoordinatorNotAvailable.Code
+	case !errors.As(err, &e) || e == nil:
 		return codeOf(err)
 	}
 	switch e.Code {
@@ -101,8 +104,13 @@ func groupCode(err error) int16 {
 		return kerr.NotCoordinator.Code
 	case engine.CodeGone:
 		return kerr.NotCoordinator.Code
-	case engine.CodeOverloaded, engine.CodeRetry, engine.CodeTimeout, engine.CodeOutcomeUnknown, engine.CodePaused, engine.CodeRateLimited:
+	case engine.CodeOverloaded, engine.CodeRetry, engine.CodeTimeout, engine.CodeOutcomeUnknown, engine.CodePaused, engine.CodeRateLimited,
+		engine.CodeStorageFull, engine.CodeCorrupt:
 		return kerr.CoordinatorNotAvailable.Code
+	case engine.CodeRolledBack: // another position of a transaction's was refused: the client says this one again
+		return kerr.CoordinatorLoadInProgress.Code
+	case engine.CodeTooLarge:
+		return kerr.InvalidCommitOffsetSize.Code
 	case engine.CodeNameTooLong:
 		return kerr.InvalidGroupID.Code
 	}

@@ -95,9 +95,11 @@ func TestProduceRefuses(t *testing.T) {
 	}
 	require.Equal(t, kerr.InvalidRequiredAcks.Code, c.produced(9, 2, "t", 0, good()).ErrorCode)
 	stranger := produceRequest(13, 1, "", 0, good())
-	stranger.Topics[0].TopicID = [16]byte{1}
-	resp := c.ask(stranger).(*kmsg.ProduceResponse)
-	require.Equal(t, kerr.UnknownTopicID.Code, resp.Topics[0].Partitions[0].ErrorCode)
+	for _, id := range [][16]byte{{1}, {}} {
+		stranger.Topics[0].TopicID = id
+		resp := c.ask(stranger).(*kmsg.ProduceResponse)
+		require.Equal(t, kerr.UnknownTopicID.Code, resp.Topics[0].Partitions[0].ErrorCode)
+	}
 }
 
 // Goal: topics by id, message sets of old clients, and times of the append.

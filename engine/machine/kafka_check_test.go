@@ -34,9 +34,16 @@ func checkKafka(m *Machine) error {
 				open[openKey{ph, t.parts[i].first, t.id}] = true
 			}
 		}
+		own := 0
 		for i := range t.positions {
-			bytes += t.positions[i].size()
+			own += t.positions[i].size()
 			pending[pendingKey{t.tenant, t.positions[i].at}]++
+			if i > 0 && t.positions[i-1].at.compare(t.positions[i].at) >= 0 {
+				return fmt.Errorf("transactional id %q: positions out of order", t.name)
+			}
+		}
+		if bytes += own; own != t.bytes {
+			return fmt.Errorf("transactional id %q: %d bytes of positions, counted %d", t.name, own, t.bytes)
 		}
 	}
 	if parts != k.parts || bytes != k.bytes || len(pending) != len(k.pending) || k.byName.Len() != len(k.byID) ||

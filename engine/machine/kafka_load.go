@@ -152,8 +152,9 @@ func (m *Machine) finishKafka() error {
 				k.open.ReplaceOrInsert(openKey{ph, t.parts[i].first, t.id})
 			}
 		}
+		t.bytes = 0
 		for i := range t.positions {
-			k.bytes += t.positions[i].size()
+			m.weigh(t, t.positions[i].size())
 			k.pending[pendingKey{t.tenant, t.positions[i].at}]++
 		}
 	}

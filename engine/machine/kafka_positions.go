@@ -29,9 +29,42 @@ type pendingKey struct {
 	at     txnPositionKey
 }
 
+// positionBytes is what a position counts beside its texts.
+const positionBytes = 160
+
 // size is what a position counts against txnBytesMost.
 func (p *txnPosition) size() int {
-	return len(p.at.group) + len(p.at.queue) + len(p.at.partition) + len(p.metadata) + 160
+	return len(p.at.group) + len(p.at.queue) + len(p.at.partition) + len(p.metadata) + positionBytes
+}
+
+// PendingBytes is what a position counts while its transaction is open.
+func PendingBytes(group []byte, p *format.Position) int {
+	return len(group) + len(p.Queue) + len(p.Partition) + len(p.Metadata) + positionBytes
+}
+
+// PendingOf tells how many positions the open transaction of the command's producer holds, and their bytes; with of, only
+// those that these would replace. Of a producer that apply will refuse there are none.
+func (m *Machine) PendingOf(c *format.Producer, of []format.Position) (count, bytes int) {
+	t := m.named(c.Tenant, c.Name)
+	if t == nil || t.producer != c.ID || t.epoch != c.Epoch {
+		return 0, 0
+	}
+	if of == nil {
+		return len(t.positions), t.bytes
+	}
+	for i := range of {
+		at := txnPositionKey{string(c.Group), string(of[i].Queue), string(of[i].Partition)}
+		if k, ok := t.findPosition(at); ok {
+			count++
+			bytes += t.positions[k].size()
+		}
+	}
+	return count, bytes
+}
+
+// findPosition is where a position stands among those of the transaction, or would.
+func (t *transactional) findPosition(at txnPositionKey) (int, bool) {
+	return slices.BinarySearchFunc(t.positions, at, func(a txnPosition, at txnPositionKey) int { return a.at.compare(at) })
 }
 
 // addPositions adds all positions of the command, or none. What the transaction had of a partition is replaced.
@@ -56,7 +89,7 @@ func (m *Machine) addPositions(t *transactional, c *format.Producer, res *format
 		if q == nil {
 			return format.CodeUnknownQueue
 		}
-		bytes += len(c.Group) + len(p.Queue) + len(p.Partition) + len(p.Metadata) + 160
+		bytes += PendingBytes(c.Group, p)
 		if code := m.txnPositionRoom(q, c.Group, p.Partition, len(c.Positions)); code != format.CodeOK {
 			return code
 		}
@@ -66,10 +99,18 @@ func (m *Machine) addPositions(t *transactional, c *format.Producer, res *format
 	}
 	res.Failed = 0
 	m.beginTxn(t)
+	fresh := make([]txnPosition, len(c.Positions))
 	for i := range c.Positions {
 		p := &c.Positions[i]
-		m.addPosition(t, txnPosition{at: txnPositionKey{string(c.Group), string(p.Queue), string(p.Partition)}, offset: p.To,
-			epoch: p.LeaderEpoch, metadata: string(p.Metadata)})
+		fresh[i] = txnPosition{at: txnPositionKey{string(c.Group), string(p.Queue), string(p.Partition)}, offset: p.To,
+			epoch: p.LeaderEpoch, metadata: string(p.Metadata)}
+	}
+	if len(fresh) < mergeFrom {
+		for i := range fresh {
+			m.addPosition(t, fresh[i])
+		}
+	} else {
+		m.mergePositions(t, fresh)
 	}
 	m.soilNamed(t)
 	return format.CodeOK
@@ -101,15 +142,49 @@ func (m *Machine) positionsRoom(t *transactional) format.Code {
 }
 
 func (m *Machine) addPosition(t *transactional, p txnPosition) {
-	i, found := slices.BinarySearchFunc(t.positions, p.at, func(a txnPosition, at txnPositionKey) int { return a.at.compare(at) })
+	i, found := t.findPosition(p.at)
 	if found {
-		m.kafka.bytes -= t.positions[i].size()
+		m.weigh(t, -t.positions[i].size())
 		t.positions[i] = p
 	} else {
 		t.positions = slices.Insert(t.positions, i, p)
 		m.kafka.pending[pendingKey{t.tenant, p.at}]++
 	}
-	m.kafka.bytes += p.size()
+	m.weigh(t, p.size())
+}
+
+// mergeFrom is how many positions are merged into those of the transaction; fewer are put in one by one.
+const mergeFrom = 16
+
+// mergePositions is addPosition of many, of which the last of each partition counts. Clients send them in no order: to make
+// room for each alone would move the list as often.
+func (m *Machine) mergePositions(t *transactional, fresh []txnPosition) {
+	slices.SortStableFunc(fresh, func(a, b txnPosition) int { return a.at.compare(b.at) })
+	old, out := t.positions, make([]txnPosition, 0, len(t.positions)+len(fresh))
+	for i := range fresh {
+		p := &fresh[i]
+		if i+1 < len(fresh) && fresh[i+1].at == p.at {
+			continue
+		}
+		for len(old) > 0 && old[0].at.compare(p.at) < 0 {
+			out, old = append(out, old[0]), old[1:]
+		}
+		if len(old) > 0 && old[0].at == p.at {
+			m.weigh(t, -old[0].size())
+			old = old[1:]
+		} else {
+			m.kafka.pending[pendingKey{t.tenant, p.at}]++
+		}
+		m.weigh(t, p.size())
+		out = append(out, *p)
+	}
+	t.positions = append(out, old...)
+}
+
+// weigh counts bytes of positions that come, or go.
+func (m *Machine) weigh(t *transactional, bytes int) {
+	t.bytes += bytes
+	m.kafka.bytes += bytes
 }
 
 // endPositions commits the positions of a transaction that ends, or lets go of them. A queue that was deleted since
@@ -118,7 +193,7 @@ func (m *Machine) endPositions(t *transactional, commit bool) {
 	k := &m.kafka
 	for i := range t.positions {
 		p := &t.positions[i]
-		k.bytes -= p.size()
+		m.weigh(t, -p.size())
 		key := pendingKey{t.tenant, p.at}
 		if k.pending[key]--; k.pending[key] == 0 {
 			delete(k.pending, key)

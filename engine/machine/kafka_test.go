@@ -365,3 +365,33 @@ func TestNamedOfOthersStay(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// Goal: positions join those of the transaction in order, few or many, and the last of each partition counts.
+func TestPositionsJoin(t *testing.T) {
+	r := newKafkaRig(t)
+	id, _ := r.init("a")
+	for _, n := range []int{3, 40, 25} { // the first put in one by one, the others merged
+		c := format.Producer{Op: format.ProducerPositions, Tenant: format.DefaultTenant, Name: []byte("a"), ID: id, Implicit: true, Group: []byte("g")}
+		for i := range n {
+			for _, to := range []int{99, n} {
+				c.Positions = append(c.Positions, format.Position{Queue: []byte("q"), Partition: []byte(fmt.Sprint(n - i)), To: format.Offset(to)})
+			}
+		}
+		r.buf.AddProducer(&c)
+		r.ok(format.CodeOK)
+	}
+	got := map[string]format.Offset{}
+	for _, p := range r.m.named(format.DefaultTenant, []byte("a")).positions {
+		got[p.at.partition] = p.offset
+	}
+	if len(got) != 40 || got["1"] != 25 || got["25"] != 25 || got["26"] != 40 || got["40"] != 40 {
+		t.Fatal(got)
+	}
+	if err := checkKafka(r.m); err != nil {
+		t.Fatal(err)
+	}
+	r.end(id, 0, true, format.CodeOK)
+	if r.m.kafka.bytes != 0 || len(r.m.kafka.pending) != 0 {
+		t.Fatal(r.m.kafka.bytes, r.m.kafka.pending)
+	}
+}

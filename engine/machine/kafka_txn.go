@@ -19,7 +19,8 @@ const (
 
 // transactional is a catalogue row: a transactional id, the producer bound to it, and its open transaction.
 //
-// INVARIANT: parts are in order of partition and, like positions, there only while the state is txnOngoing (checkKafka).
+// INVARIANT: parts are in order of partition and, like positions, there only while the state is txnOngoing; bytes are those
+// of positions and not in the row (checkKafka).
 type transactional struct {
 	id       uint32
 	tenant   format.Tenant
@@ -36,6 +37,7 @@ type transactional struct {
 	changed   format.Wall
 	parts     []txnPart
 	positions []txnPosition
+	bytes     int
 	dirt      dirt
 }
 

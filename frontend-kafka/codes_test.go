@@ -1,0 +1,105 @@
+package frontendkafka
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"queen/engine"
+)
+
+// crowded is an engine that has no room for what transactions and groups need.
+type crowded struct{ engine.Engine }
+
+func (e crowded) Records() engine.Records { return crowdedRecords{e.Engine.Records()} }
+
+type crowdedRecords struct{ engine.Records }
+
+var errCrowded = &engine.Error{Code: engine.CodeTooLarge, Field: "positions", Limit: "2"}
+
+func (crowdedRecords) CommitOffsets(context.Context, engine.Caller, engine.GroupCommit) ([]*engine.Error, error) {
+	return nil, errCrowded
+}
+
+func (crowdedRecords) AddToTxn(context.Context, engine.Caller, engine.ProducerRef, []engine.PartitionRef) error {
+	return errCrowded
+}
+
+func (crowdedRecords) EndTxn(context.Context, engine.Caller, engine.TxnEnd) (engine.ProducerIdentity, error) {
+	return engine.ProducerIdentity{}, errCrowded
+}
+
+// commit makes a position of group g on partition 0 of topic t part of the transaction.
+func (x *transactional) commit(version int16, offset int64) int16 {
+	x.t.Helper()
+	req := kmsg.NewPtrTxnOffsetCommitRequest()
+	req.Version, req.TransactionalID, req.Group, req.ProducerID, req.ProducerEpoch = version, x.id, "g", x.pid, x.epoch
+	req.Generation = -1
+	p := kmsg.NewTxnOffsetCommitRequestTopicPartition()
+	p.Offset = offset
+	topic := kmsg.NewTxnOffsetCommitRequestTopic()
+	topic.Topic, topic.Partitions = "t", append(topic.Partitions, p)
+	req.Topics = append(req.Topics, topic)
+	return x.ask(req).(*kmsg.TxnOffsetCommitResponse).Topics[0].Partitions[0].ErrorCode
+}
+
+// position is where group g stands on partition 0 of topic t.
+func (r *raw) position() int64 {
+	r.t.Helper()
+	req := kmsg.NewPtrOffsetFetchRequest()
+	req.Version, req.Group = 7, "g"
+	req.Topics = []kmsg.OffsetFetchRequestTopic{{Topic: "t", Partitions: []int32{0}}}
+	p := r.ask(req).(*kmsg.OffsetFetchResponse).Topics[0].Partitions[0]
+	require.Zero(r.t, p.ErrorCode)
+	return p.Offset
+}
+
+// Goal: whoever finds no room is told so in a code that its version knows, and where there is one, that an abort is enough.
+func TestNoRoomForTransactions(t *testing.T) {
+	n := start(t, func(o *Options) { o.Engine = crowded{o.Engine} })
+	n.topic("t", 1)
+	x := n.dial().transactional("x")
+	require.Equal(t, kerr.InvalidCommitOffsetSize.Code, x.commit(3, 1))
+	require.Equal(t, kerr.TransactionAbortable.Code, x.commit(4, 1))
+	require.Equal(t, kerr.TransactionAbortable.Code, x.commit(5, 1))
+	require.Equal(t, kerr.PolicyViolation.Code, x.end(3, true).ErrorCode)
+	require.Equal(t, kerr.TransactionAbortable.Code, x.end(4, true).ErrorCode)
+	require.Equal(t, []int16{kerr.PolicyViolation.Code}, x.add(3, "t", 0))
+
+	plain := kmsg.NewPtrOffsetCommitRequest()
+	plain.Version, plain.Group, plain.Generation = 7, "g", -1
+	plain.Topics = []kmsg.OffsetCommitRequestTopic{{Topic: "t", Partitions: []kmsg.OffsetCommitRequestTopicPartition{{Offset: 1}}}}
+	require.Equal(t, kerr.InvalidCommitOffsetSize.Code, x.ask(plain).(*kmsg.OffsetCommitResponse).Topics[0].Partitions[0].ErrorCode)
+}
+
+// Goal: positions of a transaction are those of the producer that its id is bound to, and nothing of others' is committed.
+func TestTransactionPositionsOfStrangers(t *testing.T) {
+	n := start(t, nil)
+	n.topic("t", 1)
+	x := n.dial().transactional("x")
+	for _, pid := range []int64{-1, x.pid + 64} {
+		stranger := *x
+		stranger.pid = pid
+		require.Equal(t, kerr.InvalidProducerIDMapping.Code, stranger.commit(5, 7), pid)
+		require.Equal(t, kerr.InvalidProducerIDMapping.Code, stranger.end(3, true).ErrorCode, pid)
+		require.Equal(t, []int16{kerr.InvalidProducerIDMapping.Code}, stranger.add(3, "t", 0), pid)
+	}
+	nobody := *x
+	nobody.id = ""
+	require.Equal(t, kerr.InvalidRequest.Code, nobody.commit(5, 7))
+	require.EqualValues(t, -1, x.position())
+
+	add := kmsg.NewPtrAddOffsetsToTxnRequest()
+	add.Version, add.TransactionalID, add.ProducerID, add.ProducerEpoch = 3, x.id, x.pid, x.epoch
+	for group, want := range map[string]int16{"": kerr.InvalidGroupID.Code, strings.Repeat("g", 256): kerr.InvalidGroupID.Code, "g": 0} {
+		add.Group = group
+		require.Equal(t, want, x.ask(add).(*kmsg.AddOffsetsToTxnResponse).ErrorCode, "%d bytes", len(group))
+	}
+	require.Zero(t, x.commit(3, 7))
+	require.Zero(t, x.end(3, true).ErrorCode)
+	require.EqualValues(t, 7, x.position())
+}
