@@ -181,11 +181,18 @@ func (s *state) excused(t format.Tenant, a *engine.Ack, got, want *engine.Result
 		return w == "" && want.Ack.Noop || w == engine.CodeAlreadyCommitted || slices.Contains(nowhere, w) // S-ack-12
 	}
 	if w == engine.CodeNotLeased && group != nil {
-		// A pop of the group that came back without this partition may have looked at it.
-		return g == "" && got.Ack.Noop || slices.Contains(nowhere, g) || g == engine.CodeAlreadyCommitted ||
+		// A pop of the group that came back without this partition may have looked at it; then S-ack-15 holds too.
+		return g == "" && (got.Ack.Noop || got.Ack.Released && s.remembers(group.cursor(p), a.Lease, o)) || slices.Contains(nowhere, g) || g == engine.CodeAlreadyCommitted ||
 			g == engine.CodeBadStatus
 	}
 	return false
+}
+
+// remembers says that an ack which ended this lease settled the message, a minute ago at most.
+func (s *state) remembers(c *cursor, lease string, o format.Offset) bool {
+	return slices.ContainsFunc(c.memos, func(m *ackMemo) bool {
+		return strings.EqualFold(m.lease, lease) && s.t < m.until && o >= m.before && o < m.end
+	})
 }
 
 // goneAt says that the message an ack names was removed or its time to live is over.
