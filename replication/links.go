@@ -74,7 +74,7 @@ func newLinks(s *Sequencer) (*links, error) {
 		return nil, fmt.Errorf("replication: %w", err)
 	}
 	if s.o.TLS != nil {
-		l.listener = tls.NewListener(l.listener, s.o.TLS.Config)
+		l.listener = tls.NewListener(l.listener, s.o.TLS.Listener)
 	}
 	l.incarnation = uint64(time.Now().UnixNano())
 	l.mu.taken, l.mu.conns = map[format.Replica]*taken{}, map[net.Conn]struct{}{}

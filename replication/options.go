@@ -44,17 +44,18 @@ type Options struct {
 	quit <-chan struct{} // ends a Join that waits for others
 }
 
-// TLS are the files of mutual authentication, PEM, and what was read of them.
+// TLS is how nodes show each other who they are. What it gives may change while a node runs: it is asked at each handshake.
 type TLS struct {
-	CA, Cert, Key string
-	Config        *tls.Config
+	// Listener is for what accepts connections; it has to ask for certificates.
+	Listener *tls.Config
+	// To is for a connection to a host.
+	To func(host string) *tls.Config
 }
 
 // clientConfig is for a connection to the node at an address.
 func (t *TLS) clientConfig(addr string) *tls.Config {
-	c := t.Config.Clone()
-	c.ServerName, _, _ = net.SplitHostPort(addr)
-	return c
+	host, _, _ := net.SplitHostPort(addr)
+	return t.To(host)
 }
 
 const (

@@ -116,7 +116,7 @@ func pullFrom(ctx context.Context, cfg engine.Config, o Options, t engine.PullTa
 	if _, err := readAnswer(c); err != nil {
 		return err
 	}
-	r := bufio.NewReaderSize(&steadyConn{c}, 256<<10)
+	r := bufio.NewReaderSize(&steadyConn{c, pullSilence}, 256<<10)
 	record, err := readRecord(r)
 	if err != nil {
 		return err
@@ -126,17 +126,20 @@ func pullFrom(ctx context.Context, cfg engine.Config, o Options, t engine.PullTa
 }
 
 // steadyConn gives up when nothing moves for too long.
-type steadyConn struct{ net.Conn }
+type steadyConn struct {
+	net.Conn
+	within time.Duration
+}
 
 // Read implements net.Conn.
 func (c *steadyConn) Read(b []byte) (int, error) {
-	_ = c.SetReadDeadline(time.Now().Add(pullSilence))
+	_ = c.SetReadDeadline(time.Now().Add(c.within))
 	return c.Conn.Read(b)
 }
 
 // Write implements net.Conn.
 func (c *steadyConn) Write(b []byte) (int, error) {
-	_ = c.SetWriteDeadline(time.Now().Add(pullSilence))
+	_ = c.SetWriteDeadline(time.Now().Add(c.within))
 	return c.Conn.Write(b)
 }
 
@@ -228,7 +231,7 @@ func (s *Sequencer) serveImage(ctx context.Context, c net.Conn) (answered bool, 
 		return false, err
 	}
 	_ = c.SetDeadline(time.Time{})
-	w := bufio.NewWriterSize(&steadyConn{c}, 256<<10)
+	w := bufio.NewWriterSize(&steadyConn{c, pullSilence}, 256<<10)
 	if err := writeAnswer(w, s.report(0), nil); err != nil {
 		return true, err
 	}

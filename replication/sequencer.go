@@ -272,8 +272,8 @@ func (s *Sequencer) hostConfig() config.NodeHostConfig {
 	if s.o.Listen != c.RaftAddress {
 		c.ListenAddress = s.o.Listen
 	}
-	if t := s.o.TLS; t != nil {
-		c.MutualTLS, c.CAFile, c.CertFile, c.KeyFile = true, t.CA, t.Cert, t.Key
+	if s.o.TLS != nil {
+		c.Expert.TransportFactory = transports{s.o.TLS}
 	}
 	c.Expert.LogDBFactory = logDBFactory{s.db}
 	// One step worker: all groups share its saves, and thereby its flushes, of which a disk has few. It can not be changed on

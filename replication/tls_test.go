@@ -1,6 +1,7 @@
 package replication
 
 import (
+	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -8,15 +9,20 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/hex"
 	"encoding/pem"
+	"fmt"
+	"io"
 	"math/big"
 	"net"
 	"os"
 	"path"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"queen/engine/format"
+	"queen/tools/certs"
 )
 
 // authority signs certificates for tests.
@@ -25,6 +31,8 @@ type authority struct {
 	dir  string
 	key  *ecdsa.PrivateKey
 	cert *x509.Certificate
+	// looked is the time at which files are looked at again, in seconds.
+	looked atomic.Int64
 }
 
 func newAuthority(t *testing.T) *authority {
@@ -66,8 +74,8 @@ func (a *authority) write(name, kind string, raw []byte) {
 	}
 }
 
-// node makes the files of a node on loopback.
-func (a *authority) node(name string) *TLS {
+// issue writes the files of a node on loopback.
+func (a *authority) issue(name string) {
 	key := a.newKey()
 	a.write(name+".pem", "CERTIFICATE", a.sign(&x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name},
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
@@ -77,15 +85,23 @@ func (a *authority) node(name string) *TLS {
 		a.t.Fatal(err)
 	}
 	a.write(name+".key", "EC PRIVATE KEY", raw)
-	v := &TLS{CA: path.Join(a.dir, "ca.pem"), Cert: path.Join(a.dir, name+".pem"), Key: path.Join(a.dir, name+".key")}
-	cert, err := tls.LoadX509KeyPair(v.Cert, v.Key)
+}
+
+// node makes a node on loopback, whose files are looked at again when looked moves.
+func (a *authority) node(name string) *TLS {
+	a.issue(name)
+	s, err := certs.Open(certs.Options{Cert: path.Join(a.dir, name+".pem"), Key: path.Join(a.dir, name+".key"),
+		ClientCA: path.Join(a.dir, "ca.pem"), Now: func() time.Time { return time.Unix(a.looked.Load(), 0) },
+		Told: func(err error) {
+			if err != nil {
+				a.t.Error(err)
+			}
+		}})
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	pool := x509.NewCertPool()
-	pool.AddCert(a.cert)
-	v.Config = &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{cert}, RootCAs: pool, ClientCAs: pool,
-		ClientAuth: tls.RequireAndVerifyClientCert}
+	v := &TLS{}
+	v.Listener, v.To = s.Peers()
 	return v
 }
 
@@ -108,9 +124,126 @@ func TestNodesAuthenticate(t *testing.T) {
 	if _, err := query(ctx, c.peers[1], nil, askReport, 0, 1, ""); err == nil {
 		t.Error("a tool without a certificate was answered")
 	}
-	other := newAuthority(t).node("stranger")
-	other.Config.RootCAs = files.Config.RootCAs // it trusts the node, the node not it
-	if _, err := query(ctx, c.peers[1], other, askReport, 0, 1, ""); err == nil {
+	if _, err := query(ctx, c.peers[1], newAuthority(t).node("stranger").trusting(files), askReport, 0, 1, ""); err == nil {
 		t.Error("a stranger was answered")
+	}
+}
+
+// trusting takes other nodes for genuine as another one does, and shows its own certificate.
+func (t *TLS) trusting(as *TLS) *TLS {
+	return &TLS{To: func(host string) *tls.Config {
+		c := t.To(host)
+		c.RootCAs = as.To(host).RootCAs
+		return c
+	}}
+}
+
+// TestRenewedCertificates: nodes that run change to another authority without a restart: first they trust both, then they show
+// certificates of the new one, then they trust that one only. At each step a node that starts anew is reached by the others, which
+// took the change, at both ports, and calls go on; at the end who shows a certificate of the former authority is refused at both.
+func TestRenewedCertificates(t *testing.T) {
+	a, b := newAuthority(t), newAuthority(t)
+	files := a.node("node")
+	former := files.To("127.0.0.1")
+	c := &testCluster{t: t, dir: t.TempDir(), peers: map[format.Replica]string{1: freePair(t), 2: freePair(t), 3: freePair(t)}, tls: files}
+	c.begin(1, 2, 3)
+	trust := func(all ...*authority) {
+		var raw []byte
+		for _, of := range all {
+			raw = append(raw, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: of.cert.Raw})...)
+		}
+		if err := os.WriteFile(path.Join(a.dir, "ca.pem"), raw, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx := context.Background()
+	next := format.Offset(0)
+	for i, step := range []func(){
+		func() { trust(a, b) },
+		func() { b.dir = a.dir; b.issue("node") },
+		func() { trust(b) },
+	} {
+		step()
+		a.looked.Add(1)
+		node := format.Replica(i + 1)
+		c.stop(node)
+		c.start(node)
+		for _, n := range c.nodes {
+			if at, err := push(ctx, n, "q", "p", "", "x"); err != nil || at != next {
+				t.Fatalf("step %d: a push is at %d, not %d: %v", i, at, next, err)
+			}
+			next++
+		}
+	}
+	if cert, err := raftAnswers(c.peers[1], files.To("127.0.0.1")); err != nil || cert.CheckSignatureFrom(b.cert) != nil {
+		t.Errorf("the raft port shows %v: %v", cert, err)
+	}
+	former.RootCAs = files.To("127.0.0.1").RootCAs
+	if _, err := raftAnswers(c.peers[1], former); err == nil {
+		t.Error("the raft port took a certificate of the former authority")
+	}
+	if _, err := query(ctx, c.peers[1], files, askReport, 0, 1, ""); err != nil {
+		t.Errorf("the port above: %v", err)
+	}
+	if _, err := query(ctx, c.peers[1], &TLS{To: func(string) *tls.Config { return former }}, askReport, 0, 1, ""); err == nil {
+		t.Error("the port above took a certificate of the former authority")
+	}
+}
+
+// raftAnswers asks a raft port whether all has come, and returns the certificate that it shows.
+func raftAnswers(addr string, config *tls.Config) (*x509.Certificate, error) {
+	c, err := tls.Dial("tcp", addr, config)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	if _, err := c.Write(wireEnd[:]); err != nil {
+		return nil, err
+	}
+	var got [wireMagicSize]byte
+	if _, err := io.ReadFull(c, got[:]); err != nil {
+		return nil, err
+	}
+	if got != wireEnd {
+		return nil, fmt.Errorf("answered by %x", got)
+	}
+	return c.ConnectionState().PeerCertificates[0], nil
+}
+
+// spoken is a message of the library's.
+type spoken []byte
+
+func (s spoken) Marshal() ([]byte, error)        { return s, nil }
+func (s spoken) MarshalTo(b []byte) (int, error) { return copy(b, s), nil }
+
+// TestWireIsTheLibrarys: a message is byte for byte what the library's own transport makes of it, which nodes of another version may
+// run; one with a changed head, and one that is not whole, is refused.
+func TestWireIsTheLibrarys(t *testing.T) {
+	body := spoken("abc")
+	want, err := hex.DecodeString("ae7d" + "0064" + "0000000000000003" + "5e7b8349" + "00000000" + "616263")
+	if err != nil {
+		t.Fatal(err)
+	}
+	near, far := net.Pipe()
+	defer near.Close()
+	defer far.Close()
+	go func() { _ = (&wireConn{c: near}).send(wireRaft, body, len(body)) }() // what fails is missed at the other end
+	got := make([]byte, len(want))
+	if _, err := io.ReadFull(far, got); err != nil || !bytes.Equal(got, want) {
+		t.Fatalf("%x: %v", got, err)
+	}
+	read := func(b []byte) (uint16, []byte, error) { return readMessage(bytes.NewReader(b[1:]), b[0], nil) }
+	if kind, got, err := read(want); err != nil || kind != wireRaft || !bytes.Equal(got, body) {
+		t.Errorf("read as kind %d, %x: %v", kind, got, err)
+	}
+	for i := range len(want) - len(body) {
+		b := bytes.Clone(want)
+		b[i] ^= 1
+		if _, _, err := read(b); err == nil {
+			t.Errorf("byte %d of the head was changed, and the message was taken", i)
+		}
+	}
+	if _, _, err := read(want[:len(want)-1]); err == nil {
+		t.Error("a message was taken that is not whole")
 	}
 }

@@ -1,5 +1,5 @@
 // Package certs makes the TLS side of every listener from files: one certificate for all of them, and optionally the
-// authorities that callers' certificates must come from.
+// authorities that callers' certificates must come from. Between the nodes of a cluster both sides are made here.
 //
 // It promises TLS 1.2 or newer, and that a renewed certificate is used by the next handshake at most a second after its
 // files changed, or at once after Reload, without a connection being cut. Files that do not fit together are refused at

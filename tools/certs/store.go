@@ -92,5 +92,16 @@ func (s *Store) Config(protocols ...string) *tls.Config {
 	return base
 }
 
+// Peers is for processes that show each other certificates of the same authorities, those of ClientCA, which is required: for a
+// listener, and for a connection to a host. Both follow the files, and speak nothing older than TLS 1.3.
+func (s *Store) Peers() (listener *tls.Config, to func(host string) *tls.Config) {
+	listener = s.Config()
+	listener.MinVersion = tls.VersionTLS13
+	return listener, func(host string) *tls.Config {
+		m := s.files.Get()
+		return &tls.Config{MinVersion: tls.VersionTLS13, ServerName: host, RootCAs: m.clients, Certificates: []tls.Certificate{m.cert}}
+	}
+}
+
 // Ends is when the certificate in use ends.
 func (s *Store) Ends() time.Time { return s.files.Get().cert.Leaf.NotAfter }

@@ -85,15 +85,24 @@ func (r *rig) options() Options {
 
 // shake connects and returns the name in the server's certificate.
 func (r *rig) shake(server, client *tls.Config) (name string, version uint16, err error) {
-	left, right := net.Pipe()
-	defer func() { _, _ = left.Close(), right.Close() }()
+	// A pipe without a buffer would have a client that refuses and a server that goes on wait for each other.
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(r, err)
+	defer func() { _ = listener.Close() }()
 	go func() {
+		left, err := listener.Accept()
+		if err != nil {
+			return
+		}
 		s := tls.Server(left, server)
 		if s.Handshake() == nil {
 			_, _ = s.Write([]byte("x"))
 		}
 		_ = left.Close()
 	}()
+	right, err := net.Dial("tcp", listener.Addr().String())
+	require.NoError(r, err)
+	defer func() { _ = right.Close() }()
 	c := tls.Client(right, client)
 	if err = c.Handshake(); err != nil {
 		return "", 0, err
@@ -199,6 +208,51 @@ func TestCallersCertificates(t *testing.T) {
 	r.now.Add(1)
 	require.Error(t, try(ca))
 	require.NoError(t, try(other))
+}
+
+// TestPeers: both sides show a certificate of one authority and want one; after a change only those of its successor count, on both
+// sides. Nothing older than TLS 1.3 is spoken.
+func TestPeers(t *testing.T) {
+	r, first, second := newRig(t), newAuthority(t), newAuthority(t)
+	renew := func(a *authority, name string) {
+		cert, key := a.issue(name, start.Add(time.Hour))
+		r.write("cert", cert)
+		r.write("key", key)
+		r.write("nodes", a.pem)
+	}
+	renew(first, "one")
+	o := r.options()
+	o.ClientCA = r.path("nodes")
+	s, err := Open(o)
+	require.NoError(t, err)
+	listener, to := s.Peers()
+	listener.Time = func() time.Time { return start }
+	serves := func(client *tls.Config) (string, error) {
+		client.Time = listener.Time
+		name, _, err := r.shake(listener, client)
+		return name, err
+	}
+	former := to("localhost")
+	name, err := serves(former)
+	require.NoError(t, err)
+	require.Equal(t, "one", name)
+	_, err = serves(to("elsewhere"))
+	require.ErrorContains(t, err, "elsewhere")
+	older := to("localhost")
+	older.MinVersion, older.MaxVersion = tls.VersionTLS12, tls.VersionTLS12
+	_, err = serves(older)
+	require.Error(t, err)
+
+	renew(second, "two")
+	r.now.Add(1)
+	name, err = serves(to("localhost"))
+	require.NoError(t, err)
+	require.Equal(t, "two", name)
+	_, err = serves(former)
+	require.Error(t, err, "it trusts the former authority only")
+	former.RootCAs = to("localhost").RootCAs
+	_, err = serves(former)
+	require.Error(t, err, "it shows a certificate of the former authority")
 }
 
 // TestWrongFiles: each is named.

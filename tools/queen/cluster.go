@@ -1,25 +1,24 @@
 package main
 
 import (
-	"crypto/tls"
-	"crypto/x509"
-	"errors"
 	"fmt"
-	"os"
+	"log/slog"
+	"time"
 
 	"queen/engine"
 	"queen/engine/format"
 	"queen/replication"
+	"queen/tools/certs"
 	"queen/tools/config"
 )
 
 // openEngine opens the data directory: a single node's, or that of a node of a cluster, which for a new one returns
 // when its cluster has formed.
-func openEngine(c *config.Config, cfg engine.Config) (*engine.Node, error) {
+func openEngine(c *config.Config, cfg engine.Config, peers *certs.Store) (*engine.Node, error) {
 	if !c.Clustered() {
 		return engine.OpenLocal(cfg)
 	}
-	o, err := clusterOptions(c)
+	o, err := clusterOptions(c, peers)
 	if err != nil {
 		return nil, err
 	}
@@ -31,35 +30,34 @@ func openEngine(c *config.Config, cfg engine.Config) (*engine.Node, error) {
 	return replication.Open(cfg, o)
 }
 
-// clusterOptions makes the settings of a cluster what replication takes.
-func clusterOptions(c *config.Config) (o replication.Options, err error) {
+// clusterOptions makes the settings of a cluster what replication takes; peers is nil where nodes speak in the clear.
+func clusterOptions(c *config.Config, peers *certs.Store) (o replication.Options, err error) {
 	v := &c.Cluster
-	o = replication.Options{Node: format.Replica(v.Node), Listen: v.Addr, Joining: v.Join, Tick: v.Tick, Hold: v.Hold}
+	o = replication.Options{Node: format.Replica(v.Node), Listen: v.Addr, Joining: v.Join, Tick: v.Tick, Hold: v.Hold, TLS: peerTLS(peers)}
 	if o.Peers, err = replication.ParsePeers(v.Peers); err != nil {
 		return o, fmt.Errorf("peers: %w", err)
-	}
-	if v.CA != "" {
-		if o.TLS, err = peerTLS(v); err != nil {
-			return o, err
-		}
 	}
 	return o, nil
 }
 
-// peerTLS reads the files with which nodes authenticate each other.
-func peerTLS(v *config.Cluster) (*replication.TLS, error) {
-	cert, err := tls.LoadX509KeyPair(v.Cert, v.Key)
+// openPeerCerts reads the files with which nodes authenticate each other; nil when there are none.
+func openPeerCerts(v *config.Cluster, log *slog.Logger) (*certs.Store, error) {
+	if v.CA == "" {
+		return nil, nil
+	}
+	s, err := certs.Open(certs.Options{Cert: v.Cert, Key: v.Key, ClientCA: v.CA, Now: time.Now, Told: told(log, "peer.cert")})
 	if err != nil {
-		return nil, fmt.Errorf("peer.cert: %w", err)
+		return nil, fmt.Errorf("peer.ca, peer.cert, peer.key: %w", err)
 	}
-	pem, err := os.ReadFile(v.CA)
-	if err != nil {
-		return nil, fmt.Errorf("peer.ca: %w", err)
+	tellEnd(log, "peer.cert", s)
+	return s, nil
+}
+
+func peerTLS(s *certs.Store) *replication.TLS {
+	if s == nil {
+		return nil
 	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(pem) {
-		return nil, errors.New("peer.ca: the file holds no certificate")
-	}
-	return &replication.TLS{CA: v.CA, Cert: v.Cert, Key: v.Key, Config: &tls.Config{MinVersion: tls.VersionTLS13,
-		Certificates: []tls.Certificate{cert}, RootCAs: pool, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert}}, nil
+	t := &replication.TLS{}
+	t.Listener, t.To = s.Peers()
+	return t
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"net"
 	"slices"
@@ -98,11 +99,11 @@ func (f *clusterFlags) client() (*replication.Client, error) {
 		return nil, cli.Errorf(cli.Usage, "--peers: %w", err)
 	}
 	c := &replication.Client{Peers: peers}
-	if f.files.CA != "" {
-		if c.TLS, err = peerTLS(&f.files); err != nil {
-			return nil, cli.Errorf(cli.Usage, "%w", err)
-		}
+	files, err := openPeerCerts(&f.files, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil, cli.Errorf(cli.Usage, "%w", err)
 	}
+	c.TLS = peerTLS(files)
 	return c, nil
 }
 

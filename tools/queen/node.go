@@ -38,9 +38,11 @@ type node struct {
 	certs *certs.Store
 	// kafkaCerts is that of Kafka's listeners where they have one of their own.
 	kafkaCerts *certs.Store
-	keys       *keyring
-	plans      *plans
-	ready      readyFile
+	// peerCerts is what nodes of a cluster show each other; nil when they speak in the clear.
+	peerCerts *certs.Store
+	keys      *keyring
+	plans     *plans
+	ready     readyFile
 	// served gets the end of each frontend's Serve.
 	served chan ended
 }
@@ -66,6 +68,9 @@ func startNode(c *config.Config, log *slog.Logger, quit <-chan struct{}) (*node,
 	if n.kafkaCerts, err = openKafkaCerts(c, log); err != nil {
 		return nil, err
 	}
+	if n.peerCerts, err = openPeerCerts(&c.Cluster, log); err != nil {
+		return nil, err
+	}
 	if n.keys, err = openKeyring(c, log); err != nil {
 		return nil, err
 	}
@@ -78,7 +83,7 @@ func startNode(c *config.Config, log *slog.Logger, quit <-chan struct{}) (*node,
 	}
 	cfg := engineConfig(c, ticks, log, n.keys)
 	cfg.Quit = quit
-	if n.engine, err = openEngine(c, cfg); err != nil {
+	if n.engine, err = openEngine(c, cfg, n.peerCerts); err != nil {
 		_ = n.stop(context.Background())
 		return nil, err
 	}
@@ -146,6 +151,9 @@ func (n *node) reload() {
 	}
 	if n.kafkaCerts != nil {
 		told(n.log, "kafka.tls.cert")(n.kafkaCerts.Reload())
+	}
+	if n.peerCerts != nil {
+		told(n.log, "peer.cert")(n.peerCerts.Reload())
 	}
 }
 

@@ -22,8 +22,13 @@ func openCerts(c *config.Config, log *slog.Logger) (*certs.Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tls.cert: %w", err)
 	}
-	if ends := s.Ends(); time.Until(ends) < endsSoon {
-		log.Warn("the certificate ends soon", "event", "tls_ends_soon", "ends", ends.UTC().Format(time.RFC3339))
-	}
+	tellEnd(log, "tls.cert", s)
 	return s, nil
+}
+
+// tellEnd warns of a certificate that ends soon.
+func tellEnd(log *slog.Logger, setting string, s *certs.Store) {
+	if ends := s.Ends(); time.Until(ends) < endsSoon {
+		log.Warn("the certificate ends soon", "event", "tls_ends_soon", "setting", setting, "ends", ends.UTC().Format(time.RFC3339))
+	}
 }
