@@ -446,6 +446,14 @@ func (c *cluster) refuse() *Error {
 	return &Error{Code: CodeNoLeader, RetryAfter: time.Second, Message: "the cluster has no leader: too few of its nodes reach each other"}
 }
 
+// refuseCall is refuse for a call that has to be proposed: who leads may be heard, and take nothing from here.
+func (c *cluster) refuseCall() *Error {
+	if err := c.refuse(); err != nil || c.seq.Stuck() < noLeaderAfter {
+		return err
+	}
+	return &Error{Code: CodeNoLeader, RetryAfter: time.Second, Message: whyStuck}
+}
+
 // catchUp returns once everything that anybody was told before the call is applied here.
 func (n *Node) catchUp(ctx context.Context) *Error {
 	if n.cluster == nil {

@@ -55,22 +55,29 @@ func (c *cluster) status(ctx context.Context, st *Status) {
 	if !st.Ready {
 		return
 	}
-	why := c.whyNot(ctx, leader)
-	st.Quorum = why == ""
+	why := ""
+	st.Quorum = false
+	switch {
+	case leader == 0:
+		why = "the cluster has no leader"
+	case !c.reaches(ctx):
+		why = "no majority of the cluster answers"
+	default:
+		st.Quorum = true
+		if c.seq.Stuck() >= stuckAfter {
+			why = whyStuck
+		}
+	}
 	if why != "" {
 		st.Why, st.CanWrite = why, false
 	}
 }
 
-func (c *cluster) whyNot(ctx context.Context, leader format.Replica) string {
-	switch {
-	case leader == 0:
-		return "the cluster has no leader"
-	case !c.reaches(ctx):
-		return "no majority of the cluster answers"
-	}
-	return ""
-}
+// stuckAfter is for how long who leads may take nothing before a node says that it can not write: an election takes less.
+const stuckAfter = time.Second
+
+// whyStuck is what a node says whose calls do not reach the leader, although raft does.
+const whyStuck = "the leader takes nothing from this node: its port above raft's does not answer here"
 
 // Cluster describes the node's cluster; false for a single node.
 func (n *Node) Cluster() (Replicated, bool) {

@@ -12,14 +12,27 @@ type Member struct {
 	Address string // raft's
 	// Votes is false for a node that only follows.
 	Votes bool
-	// Heard says that it answered when it was last asked, a second or two ago; what follows counts only then.
-	Heard bool
+	// Heard says that it answered when it was last asked, a second or two ago. Alive says that it shows that it runs: it answers, or
+	// it asks, or raft hears it lead.
+	Heard, Alive bool
+	// What follows counts only if it was heard.
 	Leads bool
 	// Term is of the newest epoch that it applied.
 	Term format.Term
 	// Applied and Last are entries: how far it applied its log, and how far that reaches.
 	Applied, Last format.Index
 	Mark          uint64
+}
+
+// Reach is a word for how a member can be reached.
+func (m *Member) Reach() string {
+	switch {
+	case m.Heard:
+		return "answers"
+	case m.Alive:
+		return "port_silent"
+	}
+	return "silent"
 }
 
 // Membership is what an operator may ask of a node of a cluster about the others.

@@ -168,7 +168,7 @@ func (n *Node) run() {
 // latter takes as long as the disk takes, whatever becomes of ctx.
 func (n *Node) commit(ctx context.Context, subs ...*submission) *Error {
 	if n.cluster != nil {
-		if err := n.cluster.refuse(); err != nil {
+		if err := n.cluster.refuseCall(); err != nil {
 			return err
 		}
 	}

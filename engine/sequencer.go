@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"time"
 
 	"queen/engine/format"
 	"queen/engine/logstore"
@@ -51,6 +52,8 @@ type Replicated interface {
 	// Forward hands commands to the node that leads an epoch, in the order of the calls. It may wait for room, and gives up
 	// when that epoch is over: whether they arrived nobody says, apply does.
 	Forward(h Handover)
+	// Stuck is for how long who leads has taken nothing that this node hands over; 0 while it does, and where nobody else leads.
+	Stuck() time.Duration
 	// Leave hands the leadership over, if it is here and somebody can take it, before ctx ends. After it Propose and Forward
 	// return at once and do nothing.
 	Leave(ctx context.Context)

@@ -39,6 +39,7 @@ var metricTable = []metricFamily{
 	{"queen_raft_index", "Positions in the log.", []string{"kind"}, gauge},
 	{"queen_raft_term", "The current term.", nil, gauge},
 	{"queen_raft_is_leader", "1 on the leader.", nil, gauge},
+	{"queen_cluster_members", "Members of the cluster by how they answer this node, itself included; port_silent ones run.", []string{"state"}, gauge},
 	{"queen_raft_commit_duration_seconds", "From proposal to apply.", nil, gauge},
 	{"queen_fsync_duration_seconds", "Flushes of the log.", []string{"file"}, gauge},
 	{"queen_segments", "Segment files.", []string{"state"}, gauge},
@@ -135,6 +136,9 @@ func (e *engineCollector) Collect(ch chan<- prometheus.Metric) {
 	if st, err := eng.Status(ctx); err == nil {
 		s.status(&st)
 	}
+	if m, ok := engine.MembershipOf(eng); ok {
+		s.members(m.Members())
+	}
 	if !e.named {
 		return
 	}
@@ -188,6 +192,16 @@ func (s scrape) status(st *engine.Status) {
 	s.value("queen_raft_is_leader", oneIf(st.Role == "leader"))
 	s.value("queen_storage_full", oneIf(st.StorageFull))
 	s.value("queen_raft_storage_full", oneIf(st.StorageFull))
+}
+
+func (s scrape) members(all []engine.Member) {
+	count := map[string]int{"answers": 0, "silent": 0, "port_silent": 0}
+	for i := range all {
+		count[all[i].Reach()]++
+	}
+	for state, n := range count {
+		s.value("queen_cluster_members", float64(n), state)
+	}
 }
 
 func oneIf(b bool) float64 {

@@ -150,6 +150,7 @@ func (l *links) answer(c net.Conn, head []byte) {
 	if q.Protocol != protocol || q.AddrLen > maxAddr {
 		return
 	}
+	l.s.noteAsked(format.Replica(q.Node))
 	addr := make([]byte, q.AddrLen)
 	if _, err := io.ReadFull(c, addr); err != nil {
 		return
@@ -268,7 +269,12 @@ func (s *Sequencer) poll(ctx context.Context, a ask) map[format.Replica]Report {
 		wg.Add(1)
 		go func() {
 			defer wg.Done()
-			if r, err := query(ctx, addr, s.o.TLS, a, s.o.Node, s.o.Node, ""); err == nil && r.Node == uint64(node) {
+			r, err := query(ctx, addr, s.o.TLS, a, s.o.Node, s.o.Node, "")
+			if err == nil && r.Node != uint64(node) {
+				err = fmt.Errorf("node %d answers", r.Node)
+			}
+			s.noteAnswer(node, err)
+			if err == nil {
 				mu.Lock()
 				defer mu.Unlock()
 				found[node] = r
@@ -299,6 +305,9 @@ func (s *Sequencer) census() {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*censusEvery)
 		st, _ := s.log.Replica(group, s.o.Node)
 		reports := s.poll(ctx, askReport)
+		cancel()
+		// A node that swallows what it is sent has taken all of that time; what follows has its own.
+		ctx, cancel = context.WithTimeout(context.Background(), 2*censusEvery)
 		maps.DeleteFunc(reports, func(_ format.Replica, r Report) bool { return s.isForeign(&r) })
 		s.learnMembers(ctx)
 		s.mu.Lock()
@@ -308,6 +317,7 @@ func (s *Sequencer) census() {
 			s.mu.heard[node] = max(s.mu.heard[node], r.Applied)
 		}
 		s.mu.Unlock()
+		s.noteSilent()
 		s.noteLeftBehind(reports, st.Floor)
 		s.watchBehind(reports)
 		if s.peer.Standing().Leads {

@@ -11,6 +11,8 @@
 //   - Log that every member has applied, and no node needs itself, is given away (floor.go); for a member that is away it is
 //     kept as long as Options.Hold says. Who lacks it, or is new, pulls a copy of another node's state before it takes part
 //     (pull.go).
+//   - A node that raft reaches, and whose port above raft's does not answer, is told of, and so is a follower that can not write because
+//     the leader takes nothing from it (silent.go, stream.go).
 //   - Where nodes authenticate each other they do so with what their files hold at that moment: a renewed certificate counts from the
 //     next connection on, at both ports (transport.go).
 //   - An address that belongs to another cluster mixes nothing up: a cluster has a number of its own (deployment.go).

@@ -25,6 +25,8 @@ type links struct {
 	listener net.Listener
 	// incarnation tells the streams of this life of the process from those of an earlier one.
 	incarnation uint64
+	// takenWithin is how long the leader may take none of what was handed over before it is connected to anew.
+	takenWithin time.Duration
 	done        sync.WaitGroup
 
 	mu struct {
@@ -56,10 +58,12 @@ const (
 	unacked = 16 << 20
 	// maxHandover is the largest handover, a little above the largest command.
 	maxHandover = 100 << 20
-	// dialWithin and helloWithin bound how long a peer may take to answer, writeWithin a write to one that takes nothing.
+	// dialWithin and helloWithin bound how long a peer may take to answer, writeWithin a write to one that takes nothing, and
+	// takenWithin how long one may take none of what it is sent, the write included: so it is when a connection died unnoticed.
 	dialWithin  = 2 * time.Second
 	helloWithin = 2 * time.Second
 	writeWithin = 10 * time.Second
+	takenWithin = 2 * writeWithin
 	// notYet is how often a leader that was elected and has not begun is asked again.
 	notYetTries = 100
 )
@@ -69,7 +73,7 @@ func newLinks(s *Sequencer) (*links, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &links{s: s}
+	l := &links{s: s, takenWithin: takenWithin}
 	if l.listener, err = net.Listen("tcp", addr); err != nil {
 		return nil, fmt.Errorf("replication: %w", err)
 	}
@@ -111,6 +115,23 @@ func (l *links) forward(h *engine.Handover) {
 	if st != nil && st.epoch == h.Epoch && st.leader == h.Leader {
 		st.put(h)
 	}
+}
+
+// Stuck implements engine.Replicated.
+func (s *Sequencer) Stuck() time.Duration {
+	l := s.links
+	if l == nil { // it takes no part yet
+		return 0
+	}
+	l.mu.Lock()
+	st := l.mu.stream
+	l.mu.Unlock()
+	if st == nil {
+		return 0
+	}
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.stuckLocked()
 }
 
 // leave stops handing over.

@@ -26,7 +26,7 @@ func (s *Sequencer) Members() []engine.Member {
 			r, heard = own, true
 		}
 		_, follows := followers[node]
-		out = append(out, engine.Member{Node: node, Address: all[node], Votes: !follows, Heard: heard, Leads: r.Flags&ReportLeads != 0,
+		out = append(out, engine.Member{Node: node, Address: all[node], Votes: !follows, Heard: heard, Alive: heard || s.runs(node), Leads: r.Flags&ReportLeads != 0,
 			Term: format.Term(r.Epoch), Applied: format.Index(r.Applied), Last: format.Index(r.Last), Mark: r.Mark})
 	}
 	return out

@@ -32,12 +32,13 @@ func (e *behindError) Error() string {
 	return fmt.Sprintf("replication: the log of this node ends at entry %d, and that of the cluster begins behind it", e.target.Last)
 }
 
-// pullTries is how often a node that is behind asks every other one, pullPause how long it rests between, and pullSilence how long
-// who sends may be silent.
+// pullTries is how often a node that is behind asks every other one, pullPause how long it rests first and maxPullPause at last between,
+// and pullSilence how long who sends may be silent.
 const (
-	pullTries   = 20
-	pullPause   = time.Second
-	pullSilence = time.Minute
+	pullTries    = 20
+	pullPause    = time.Second
+	maxPullPause = 30 * time.Second
+	pullSilence  = time.Minute
 )
 
 // settle opens a node, and lets it catch up first when it has to.
@@ -93,7 +94,7 @@ func pull(cfg engine.Config, o Options, b *behindError) error {
 			o.Log.Warn("no copy of another node's state", "from", addr, "err", err)
 			errs = errors.Join(errs, fmt.Errorf("from %s: %w", addr, err))
 		}
-		t := o.Clock.NewTimer(pullPause)
+		t := o.Clock.NewTimer(min(pullPause<<min(try, 5), maxPullPause))
 		select {
 		case <-t.C():
 		case <-ctx.Done():
@@ -176,6 +177,9 @@ func (s *Sequencer) behind() error {
 		// Who joins a cluster has to know what it joins; others may be the first to start.
 		if !joins || born {
 			return nil
+		}
+		if tries%20 == 10 {
+			s.o.Log.Warn("waiting for other nodes, which know what this one joins", "answer", len(reports), "of", len(s.others()), "err", s.whyUnheard())
 		}
 		select {
 		case <-s.o.quit:

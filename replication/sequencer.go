@@ -74,9 +74,10 @@ type Sequencer struct {
 	elected  chan raftio.LeaderInfo
 	// leftRounds is for how many rounds of the census the leader has lacked what this node needs.
 	leftRounds int
-	deployment atomic.Uint64 // the cluster's number, 0 until it is known (deployment.go)
-	streams    atomic.Int64  // images that the library wanted since the last round of the census
-	ended      chan struct{} // closed by Close and Kill
+	silent     map[format.Replica]int // for how many rounds of it a member has not answered
+	deployment atomic.Uint64          // the cluster's number, 0 until it is known (deployment.go)
+	streams    atomic.Int64           // images that the library wanted since the last round of the census
+	ended      chan struct{}          // closed by Close and Kill
 	loops      sync.WaitGroup
 
 	mu struct {
@@ -95,6 +96,8 @@ type Sequencer struct {
 		wants    []want                    // floors that were wanted, the oldest first
 		overdue  format.Index              // wanted for so long that it is held back for nobody
 		dummyFor format.Index              // the floor wanted when the library last took a snapshot
+		asked    map[format.Replica]int64  // monotonic time at which another node last asked this one something
+		unheard  map[format.Replica]error  // why the last question to another node was not answered
 	}
 }
 
@@ -109,7 +112,8 @@ func NewSequencer(log *logstore.Store, fatal func(error), o Options) (*Sequencer
 	}
 	s := &Sequencer{o: o, log: log, fatal: fatal, elected: make(chan raftio.LeaderInfo, 1), ended: make(chan struct{}), joining: o.Joining, fresh: true}
 	s.mu.room.L = &s.mu.Mutex
-	s.mu.heard, s.mu.behind = map[format.Replica]uint64{}, map[format.Replica]bool{}
+	s.mu.heard, s.mu.behind, s.silent = map[format.Replica]uint64{}, map[format.Replica]bool{}, map[format.Replica]int{}
+	s.mu.asked, s.mu.unheard = map[format.Replica]int64{}, map[format.Replica]error{}
 	s.members = map[uint64]dragonboat.Target{}
 	if !o.Joining {
 		for node, addr := range o.Peers {

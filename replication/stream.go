@@ -29,7 +29,9 @@ type stream struct {
 		bytes   int
 		ended   bool
 		conn    net.Conn
-		broken  bool // the connection, by its reader
+		broken  bool  // the connection, by its reader
+		since   int64 // monotonic time since which the leader takes nothing; 0: it does
+		told    bool  // that it takes nothing
 	}
 }
 
@@ -84,21 +86,50 @@ func (st *stream) run() {
 	defer st.l.done.Done()
 	for tries := 0; !st.isEnded(); tries++ {
 		c, err := st.dial()
+		st.reached(err)
 		if err == nil {
 			tries = 0
-			err = st.send(c)
+			_ = st.send(c) // the next connection tells whether the leader is there
 			st.l.drop(c)
 		}
 		if st.isEnded() {
 			return
 		}
-		if tries == 20 {
-			st.l.s.o.Log.Warn("the leader takes no commands", "leader", st.leader, "epoch", st.epoch, "err", err)
-		}
 		if !st.l.s.restFor(min(pause<<min(tries, 6), 200*time.Millisecond)) {
 			return
 		}
 	}
+}
+
+// tellStuckAfter is for how long the leader takes nothing before it is told.
+const tellStuckAfter = 2 * time.Second
+
+// reached notes whether the leader could be reached. That it can not is told once, and that it can again.
+func (st *stream) reached(err error) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	log := st.l.s.o.Log
+	switch {
+	case st.mu.ended:
+	case err == nil && st.mu.told:
+		log.Info("the leader takes commands again", "leader", st.leader, "epoch", st.epoch)
+		st.mu.since, st.mu.told = 0, false
+	case err == nil:
+		st.mu.since = 0
+	case st.mu.since == 0:
+		st.mu.since = max(st.l.s.o.Clock.Mono(), 1)
+	case !st.mu.told && st.stuckLocked() >= tellStuckAfter:
+		log.Warn("the leader takes no commands: its port above raft's does not answer", "leader", st.leader, "epoch", st.epoch, "err", err)
+		st.mu.told = true
+	}
+}
+
+// stuckLocked is for how long the leader has taken nothing.
+func (st *stream) stuckLocked() time.Duration {
+	if st.mu.since == 0 {
+		return 0
+	}
+	return time.Duration(st.l.s.o.Clock.Mono()-st.mu.since) * time.Microsecond
 }
 
 func (st *stream) isEnded() bool {
@@ -203,6 +234,9 @@ func (st *stream) next() ([]queued, bool) {
 	if st.mu.ended || st.mu.broken {
 		return nil, false
 	}
+	if st.mu.sent == 0 {
+		_ = st.mu.conn.SetReadDeadline(time.Now().Add(st.l.takenWithin))
+	}
 	batch := append([]queued(nil), st.mu.queue[st.mu.sent:]...)
 	st.mu.sent = len(st.mu.queue)
 	return batch, true
@@ -223,6 +257,11 @@ func (st *stream) acks(c net.Conn) {
 		current := st.mu.conn == c
 		if current && err == nil {
 			st.takenLocked(number)
+			within := time.Time{} // nothing is waited for
+			if st.mu.sent > 0 {
+				within = time.Now().Add(st.l.takenWithin)
+			}
+			_ = c.SetReadDeadline(within)
 		} else if current {
 			st.mu.broken = true
 			st.mu.changed.Broadcast()

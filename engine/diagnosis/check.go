@@ -15,7 +15,7 @@ import (
 // Finding is something that is wrong, or that explains what looks wrong. Names of the broker's objects are in their
 // fields only: texts are ours.
 type Finding struct {
-	// Cause is a word for programs: a Reason, the code of an Alarm, or one of node_silent, node_behind, no_group,
+	// Cause is a word for programs: a Reason, the code of an Alarm, or one of node_silent, port_silent, node_behind, no_group,
 	// dead_letters, switched_off, redelivered, overloaded and slow_disk.
 	Cause string
 	// Severity is critical, warning or info.
@@ -154,6 +154,11 @@ func (d *doctor) members() (out []Finding) {
 		x := &all[i]
 		name := fmt.Sprintf("node %d at %s", x.Node, x.Address)
 		switch {
+		case x.Reach() == "port_silent":
+			out = append(out, Finding{Cause: "port_silent", Severity: "warning", Title: "A node of the cluster runs, and does not answer here",
+				Evidence: []string{name, fmt.Sprintf("it leads: %t", x.Node == d.status.Leader)},
+				NextStep: "Unless it is starting, let this node reach the port above its raft port: calls, copies of the state and answers go " +
+					"there. While it leads, this node can not write; else log is kept for it as for one that is away."})
 		case !x.Heard:
 			out = append(out, Finding{Cause: "node_silent", Severity: "warning", Title: "A node of the cluster does not answer",
 				Evidence: []string{name, fmt.Sprintf("it votes: %t", x.Votes)},

@@ -30,6 +30,7 @@ func TestMembers(t *testing.T) {
 		{Node: 2, Address: "b:1", Votes: true, Heard: true, Applied: 20_000},
 		{Node: 3, Address: "c:1", Votes: true, Heard: true, Applied: 19_999},
 		{Node: 4, Address: "d:1"},
+		{Node: 5, Address: "e:1", Alive: true},
 	}}
 	r, err := diagnosis.Run(context.Background(), e, engine.Caller{}, 1, diagnosis.Request{Symptom: "node_down"})
 	require.NoError(t, err)
@@ -37,7 +38,7 @@ func TestMembers(t *testing.T) {
 	for _, f := range r.Findings {
 		causes = append(causes, f.Cause+" "+f.Evidence[0])
 	}
-	require.Equal(t, []string{"node_behind node 3 at c:1", "node_silent node 4 at d:1"}, causes)
+	require.Equal(t, []string{"node_behind node 3 at c:1", "node_silent node 4 at d:1", "port_silent node 5 at e:1"}, causes)
 	r, err = diagnosis.Run(context.Background(), target.Engine, engine.Caller{}, 1, diagnosis.Request{Symptom: "node_down"})
 	require.NoError(t, err)
 	require.Empty(t, r.Findings)

@@ -66,7 +66,7 @@ var driven = []string{
 	"queen_ephemeral_bytes", "queen_ephemeral_queues", "queen_ephemeral_parked",
 	"queen_ephemeral_messages_total pushed", "queen_ephemeral_messages_total delivered", "queen_ephemeral_messages_total acked",
 	"queen_ephemeral_messages_total redelivered", "queen_ephemeral_dropped_total bounds",
-	"queen_locks_ops_total granted", "queen_locks_ops_total refused",
+	"queen_locks_ops_total granted", "queen_locks_ops_total refused", "queen_cluster_members answers",
 	"http_server_request_duration_seconds", "http_server_request_duration_seconds POST /api/v1/push 2xx sum", "queen_operation_duration_seconds http push ok",
 	"mcp_server_operation_duration_seconds", "queen_mcp_refused_total host_refused",
 	// of a node whose disk is full
@@ -105,6 +105,8 @@ func TestEveryMetricMoves(t *testing.T) {
 	}
 	seen := moved{}
 	fillDisk(t, seen)
+	peer := freeTwo(t)
+	seen.until(runNode(t, t.TempDir(), nil, "--node-id", "1", "--peer-addr", peer, "--peers", "1="+peer), "queen_cluster_members answers")
 	plans := filepath.Join(t.TempDir(), "plans.yaml")
 	require.NoError(t, os.WriteFile(plans, []byte("plans:\n  p: {batch_items: 150}\n"), 0o600))
 	ready := filepath.Join(t.TempDir(), "ready.json")
