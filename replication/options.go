@@ -35,6 +35,8 @@ type Options struct {
 	// Hold is how long log that the node itself needs no more is kept for a member that has not applied it: one that was away for
 	// longer pulls a copy of another node's state when it comes back. 0 keeps it as long as that node is a member.
 	Hold time.Duration
+	// PullRate is how many bytes in a second this node sends at most, together, to nodes that copy its state; 0 is no limit.
+	PullRate int64
 	// TLS secures all connections between nodes, both sides showing their certificates; nil speaks in the clear.
 	TLS *TLS
 	// Clock paces retries; default the machine's. Log receives events; nil discards them.
@@ -62,6 +64,8 @@ const (
 	defaultTick = 50 * time.Millisecond
 	// MaxNodes bounds a cluster.
 	MaxNodes = 9
+	// MinPullRate is the least PullRate beside 0: with less all other nodes together would find the one they read from silent.
+	MinPullRate = 64 << 10
 )
 
 func (o Options) withDefaults() Options {
@@ -95,6 +99,7 @@ func (o Options) Validate() error {
 	bad(len(o.Peers) > MaxNodes, "%d peers, at most %d", len(o.Peers), MaxNodes)
 	bad(o.Tick < 0 || o.Tick > 0 && o.Tick < time.Millisecond, "a tick of %v, at least 1ms", o.Tick)
 	bad(o.Hold < 0, "Hold %v is below 0", o.Hold)
+	bad(o.PullRate != 0 && o.PullRate < MinPullRate, "PullRate %d, at least %d bytes in a second, or 0", o.PullRate, MinPullRate)
 	seen := map[string]format.Replica{}
 	for _, node := range slices.Sorted(maps.Keys(o.Peers)) {
 		addr := o.Peers[node]

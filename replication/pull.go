@@ -235,7 +235,11 @@ func (s *Sequencer) serveImage(ctx context.Context, c net.Conn) (answered bool, 
 		return false, err
 	}
 	_ = c.SetDeadline(time.Time{})
-	w := bufio.NewWriterSize(&steadyConn{c, pullSilence}, 256<<10)
+	var to io.Writer = &steadyConn{c, pullSilence}
+	if s.o.PullRate > 0 {
+		to = &ratedWriter{ctx, to, &s.pulls}
+	}
+	w := bufio.NewWriterSize(to, 256<<10)
 	if err := writeAnswer(w, s.report(0), nil); err != nil {
 		return true, err
 	}

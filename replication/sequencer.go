@@ -79,6 +79,8 @@ type Sequencer struct {
 	streams    atomic.Int64           // images that the library wanted since the last round of the census
 	ended      chan struct{}          // closed by Close and Kill
 	loops      sync.WaitGroup
+	// pulls is the rate of what is sent to nodes that pull, if Options.PullRate is set.
+	pulls rate
 
 	mu struct {
 		sync.Mutex
@@ -112,6 +114,7 @@ func NewSequencer(log *logstore.Store, fatal func(error), o Options) (*Sequencer
 	}
 	s := &Sequencer{o: o, log: log, fatal: fatal, elected: make(chan raftio.LeaderInfo, 1), ended: make(chan struct{}), joining: o.Joining, fresh: true}
 	s.mu.room.L = &s.mu.Mutex
+	s.pulls.clock, s.pulls.perSecond = o.Clock, o.PullRate
 	s.mu.heard, s.mu.behind, s.silent = map[format.Replica]uint64{}, map[format.Replica]bool{}, map[format.Replica]int{}
 	s.mu.asked, s.mu.unheard = map[format.Replica]int64{}, map[format.Replica]error{}
 	s.members = map[uint64]dragonboat.Target{}

@@ -23,7 +23,12 @@ type Cluster struct {
 	Tick time.Duration
 	// Hold is how long log is kept for a node that is away; 0 for as long as it is a member.
 	Hold time.Duration
+	// PullRate bounds in bytes per second what is sent to nodes that copy this one's state; 0 is no limit.
+	PullRate int64
 }
+
+// minPullRate is the least rate beside none: with less who copies would take the node for silent.
+const minPullRate = 64 << 10
 
 // maxNode bounds the number of a node.
 const maxNode = 1 << 30
@@ -48,6 +53,8 @@ var clusterSettings = []setting{
 		bind: func(c *Config) pflag.Value { return duration(&c.Cluster.Tick) }},
 	{key: "peer.hold", def: "10m", usage: "how long log is kept that only a node needs which is away or behind; 0 is as long as it is a member",
 		needs: "node.id", bind: func(c *Config) pflag.Value { return durationOrNone(&c.Cluster.Hold) }},
+	{key: "peer.pull.rate", def: "0", usage: "bytes per second at most that this node sends to nodes that copy its state; 0 is no limit",
+		needs: "node.id", bind: func(c *Config) pflag.Value { return size(&c.Cluster.PullRate, 0) }},
 }
 
 // Clustered reports a node of a cluster.
@@ -76,6 +83,9 @@ func (c *Config) validateCluster() (errs []error) {
 	}
 	if v.Tick < time.Millisecond || v.Tick > time.Second {
 		errs = append(errs, fmt.Errorf("peer.tick: %v is not from 1ms to 1s", v.Tick))
+	}
+	if v.PullRate != 0 && v.PullRate < minPullRate {
+		errs = append(errs, fmt.Errorf("peer.pull.rate: %d bytes per second, want at least %s, or 0", v.PullRate, printSize(minPullRate)))
 	}
 	return errs
 }

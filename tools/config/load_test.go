@@ -208,6 +208,8 @@ func TestRefused(t *testing.T) {
 			[]string{"peer.addr: 10.0.0.1:7000 can be reached from other machines", "--insecure"}},
 		{"nodes with half a certificate", []string{"--node-id", "1", "--peers", "1=a:1", "--peer-addr", "127.0.0.1:7000", "--peer-ca", "f"}, nil,
 			"", []string{"with all three, or with none"}},
+		{"pull rate that nobody waits for", []string{"--node-id", "1", "--peers", "1=a:1", "--peer-addr", "127.0.0.1:7000", "--peer-pull-rate", "1kB"}, nil,
+			"", []string{"peer.pull.rate: 1000 bytes per second, want at least 64KiB"}},
 		{"upstream name of a missing part", nil, []string{"QUEEN_RAFT_TIMER_TICK_MS=50"}, "",
 			[]string{"environment QUEEN_RAFT_TIMER_TICK_MS: timers is not built yet"}},
 		{"tokens without a key", nil, []string{"JWT_ENABLED=true"}, "",
