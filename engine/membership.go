@@ -44,10 +44,16 @@ type Membership interface {
 	MakeLead(ctx context.Context, node format.Replica) error
 }
 
+// Wrapper is an engine that stands in front of another one, which it leaves all but a few calls to.
+type Wrapper interface{ Wrapped() Engine }
+
+// Wrapped implements Wrapper.
+func (l *limited) Wrapped() Engine { return l.Engine }
+
 // MembershipOf finds the cluster of an engine; false for a single node.
 func MembershipOf(e Engine) (Membership, bool) {
-	if l, ok := e.(*limited); ok {
-		e = l.Engine
+	for w, ok := e.(Wrapper); ok; w, ok = e.(Wrapper) {
+		e = w.Wrapped()
 	}
 	if n, ok := e.(*Node); ok {
 		if n.cluster == nil {

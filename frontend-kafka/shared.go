@@ -27,6 +27,9 @@ type shared struct {
 	allow bool
 }
 
+// Wrapped implements engine.Wrapper.
+func (s *shared) Wrapped() engine.Engine { return s.Engine }
+
 // heldMost bounds the groups whose members are remembered.
 const heldMost = 4096
 

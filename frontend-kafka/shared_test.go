@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"queen/engine"
+	"queen/engine/auth"
 	"queen/engine/clock"
 	"queen/engine/format"
 )
@@ -147,4 +148,20 @@ func TestSharedGroupOfTheDead(t *testing.T) {
 	require.ErrorIs(t, pop(), &engine.Error{Code: engine.CodeGroupHeld})
 	fake.Advance(6 * time.Second)
 	require.Eventually(t, func() bool { return pop() == nil }, patience, pollEvery)
+}
+
+// clustered is an engine of a cluster.
+type clustered struct{ engine.Engine }
+
+func (clustered) Members() []engine.Member                       { return []engine.Member{{Node: 7}} }
+func (clustered) MakeLead(context.Context, format.Replica) error { return nil }
+
+// Goal: a node that serves Kafka knows its cluster as one does that does not, with a tenant's plan or without.
+func TestSharedKnowsItsCluster(t *testing.T) {
+	f := new(Frontend)
+	for _, e := range []engine.Engine{clustered{}, engine.Limit(clustered{}, new(auth.Quotas))} {
+		m, ok := engine.MembershipOf(f.Shared(e, true))
+		require.True(t, ok)
+		require.EqualValues(t, 7, m.Members()[0].Node)
+	}
 }
