@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -64,7 +63,7 @@ const (
 	askAdd      ask = 4
 	askPromote  ask = 5
 	askRemove   ask = 6
-	askPull     ask = 7 // a copy of its state, which follows the report
+	askPull     ask = 8 // a copy of its state, which follows the report: a new one, or where one broke off (tape.go)
 )
 
 // request is what is asked; addr follows it.
@@ -137,11 +136,17 @@ func readAnswer(c io.Reader) (r Report, err error) {
 		return r, err
 	}
 	if n > 0 {
-		return r, errors.New(string(words))
+		return r, refusal(words)
 	}
 	err = binary.Read(c, binary.LittleEndian, &r)
 	return r, err
 }
+
+// refusal is why a node did not do what it was asked, in its words.
+type refusal string
+
+// Error implements error.
+func (r refusal) Error() string { return string(r) }
 
 // answer serves a question; its address is still to be read.
 func (l *links) answer(c net.Conn, head []byte) {
@@ -159,32 +164,11 @@ func (l *links) answer(c net.Conn, head []byte) {
 	ctx, cancel := context.WithTimeout(context.Background(), answerWithin-time.Second)
 	defer cancel()
 	if q.Ask == askPull {
-		l.answerPull(c)
+		l.answerPull(c, format.Replica(q.Node), string(addr))
 		return
 	}
 	r, err := l.s.serveAsk(ctx, &q, string(addr))
 	_ = writeAnswer(c, r, err) // who asks again gets another answer
-}
-
-// answerPull serves a pull for as long as it takes.
-func (l *links) answerPull(c net.Conn) {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	go func() {
-		select {
-		case <-l.s.ended:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	answered, err := l.s.serveImage(ctx, c)
-	if err == nil {
-		return
-	}
-	l.s.o.Log.Info("a copy of this node's state was not taken", "by", c.RemoteAddr(), "err", err)
-	if !answered {
-		_ = writeAnswer(c, Report{}, err) // as above
-	}
 }
 
 // writeAnswer writes a refusal, or a report.

@@ -29,6 +29,7 @@ type testCluster struct {
 	join  format.Replica // joins instead of starting as one of the first
 	tls   *TLS
 	hold  time.Duration
+	rate  int64
 	wrap  func(engine.Peer) engine.Peer // stands between nodes and their sequencers
 }
 
@@ -96,7 +97,7 @@ func (c *testCluster) open(node format.Replica) (*engine.Node, error) {
 	if c.set != nil {
 		c.set(&cfg)
 	}
-	o := Options{Node: node, Peers: c.peers, Joining: node == c.join, TLS: c.tls, Hold: c.hold, Tick: 20 * time.Millisecond}
+	o := Options{Node: node, Peers: c.peers, Joining: node == c.join, TLS: c.tls, Hold: c.hold, PullRate: c.rate, Tick: 20 * time.Millisecond}
 	if c.wrap == nil {
 		return Open(cfg, o)
 	}

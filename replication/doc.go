@@ -17,7 +17,8 @@
 //     next connection on, at both ports (transport.go).
 //   - An address that belongs to another cluster mixes nothing up: a cluster has a number of its own (deployment.go).
 //
-// There is one raft group. A pull that breaks off begins anew.
+// There is one raft group. A pull goes on over another connection where one broke off (tape.go); when one of the two processes ends it
+// begins anew.
 //
 // It deliberately does not know what an entry means, nor any wire of clients.
 //

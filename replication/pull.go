@@ -1,7 +1,6 @@
 package replication
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"encoding/binary"
@@ -9,11 +8,13 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math/rand/v2"
 	"net"
 	"slices"
 	"time"
 
 	pb "github.com/lni/dragonboat/v4/raftpb"
+	"github.com/zeebo/xxh3"
 
 	"queen/engine"
 	"queen/engine/format"
@@ -107,17 +108,24 @@ func pull(cfg engine.Config, o Options, b *behindError) error {
 
 // pullFrom takes a copy of one node's state.
 func pullFrom(ctx context.Context, cfg engine.Config, o Options, t engine.PullTarget, addr string) error {
-	c, err := dialAsk(ctx, addr, o.TLS, &request{Ask: askPull, Node: uint64(o.Node), Of: uint64(o.Node)}, "")
-	if err != nil {
+	r := &taker{ctx: ctx, log: o.Log, sum: xxh3.New(),
+		dial: func(where string) (net.Conn, error) {
+			return dialAsk(ctx, addr, o.TLS, &request{Ask: askPull, Node: uint64(o.Node), Of: uint64(o.Node)}, where)
+		},
+		rest: func(tries int) bool {
+			timer := o.Clock.NewTimer(takerPause(tries))
+			defer timer.Stop()
+			select {
+			case <-timer.C():
+				return true
+			case <-ctx.Done():
+				return false
+			}
+		}}
+	defer r.close()
+	if err := r.open(""); err != nil {
 		return err
 	}
-	defer c.Close()
-	stop := context.AfterFunc(ctx, func() { c.Close() })
-	defer stop()
-	if _, err := readAnswer(c); err != nil {
-		return err
-	}
-	r := bufio.NewReaderSize(&steadyConn{c, pullSilence}, 256<<10)
 	record, err := readRecord(r)
 	if err != nil {
 		return err
@@ -220,36 +228,106 @@ func sources(reports map[format.Replica]Report, addresses map[format.Replica]str
 	return from
 }
 
-// serveImage sends a copy of this node's state to another one. Meanwhile the floor stays where it is.
-func (s *Sequencer) serveImage(ctx context.Context, c net.Conn) (answered bool, err error) {
-	s.holdFloor(1)
-	defer s.holdFloor(-1)
-	im, err := s.peer.Image(ctx)
-	if err != nil {
-		return false, err
+// answerPull serves a pull for as long as its connection lasts: a new one, or one that broke off where it says.
+func (l *links) answerPull(c net.Conn, node format.Replica, where string) {
+	t, at, err := l.tapeFor(node, where)
+	if err == nil {
+		err = t.begin(c, at)
 	}
-	defer im.Close()
-	base, _ := im.Base()
-	record, err := s.recordAt(base)
 	if err != nil {
-		return false, err
+		l.s.o.Log.Info("a copy of this node's state is not to be had", "by", c.RemoteAddr(), "err", err)
+		_ = writeAnswer(c, Report{}, err) // who asks again gets another answer
+		return
 	}
 	_ = c.SetDeadline(time.Time{})
 	var to io.Writer = &steadyConn{c, pullSilence}
-	if s.o.PullRate > 0 {
-		to = &ratedWriter{ctx, to, &s.pulls}
+	if l.s.o.PullRate > 0 {
+		to = &ratedWriter{t.ctx, to, &l.s.pulls}
 	}
-	w := bufio.NewWriterSize(to, 256<<10)
-	if err := writeAnswer(w, s.report(0), nil); err != nil {
-		return true, err
+	err = errors.Join(writeAnswer(to, l.s.report(0), nil), writeNumber(to, t.number))
+	if err != nil {
+		c.Close()
 	}
-	if err := writeRecord(w, &record); err != nil {
-		return true, err
+	if err = errors.Join(err, t.play(c, to, at)); err != nil {
+		l.s.o.Log.Info("a copy of this node's state broke off", "by", c.RemoteAddr(), "err", err)
 	}
-	if err := im.WriteTo(ctx, w); err != nil {
-		return true, err
+}
+
+// tapeFor finds the tape that a node asks for: a new one for "", else one that is under way, by its number and the bytes that came.
+func (l *links) tapeFor(node format.Replica, where string) (t *tape, at uint64, err error) {
+	if where == "" {
+		t, err = l.record(node)
+		return t, 0, err
 	}
-	return true, w.Flush()
+	var number uint64
+	if _, err := fmt.Sscanf(where, "%d %d", &number, &at); err != nil {
+		return nil, 0, fmt.Errorf("replication: %q: want the number of a copy, and of the bytes that came", where)
+	}
+	l.s.mu.Lock()
+	defer l.s.mu.Unlock()
+	if t = l.s.mu.tapes[node]; t == nil || t.number != number {
+		return nil, 0, errTapeEnded
+	}
+	return t, at, nil
+}
+
+// record begins a tape of this node's state for another node, in place of one that was under way. While it is written the floor stays
+// where it is.
+func (l *links) record(node format.Replica) (*tape, error) {
+	s := l.s
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		select {
+		case <-s.ended:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	s.holdFloor(1)
+	im, err := s.peer.Image(ctx)
+	var record pb.Snapshot
+	if err == nil {
+		base, _ := im.Base()
+		if record, err = s.recordAt(base); err != nil {
+			im.Close()
+		}
+	}
+	if err != nil {
+		cancel()
+		s.holdFloor(-1)
+		return nil, err
+	}
+	t := newTape(ctx, s.o.Clock, rand.Uint64()|1)
+	s.mu.Lock()
+	before := s.mu.tapes[node]
+	s.mu.tapes[node] = t
+	s.mu.Unlock()
+	if before != nil {
+		before.cancel()
+	}
+	l.done.Add(1)
+	go func() {
+		defer l.done.Done()
+		defer cancel()
+		err := writeRecord(t, &record)
+		if err == nil {
+			err = im.WriteTo(t.ctx, t)
+		}
+		im.Close()
+		s.holdFloor(-1)
+		if err == nil {
+			t.finish()
+			<-t.ctx.Done()
+		} else {
+			s.o.Log.Info("a copy of this node's state was not written to its end", "for", node, "err", err)
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.mu.tapes[node] == t {
+			delete(s.mu.tapes, node)
+		}
+	}()
+	return t, nil
 }
 
 func (s *Sequencer) holdFloor(by int) {

@@ -100,6 +100,7 @@ type Sequencer struct {
 		dummyFor format.Index              // the floor wanted when the library last took a snapshot
 		asked    map[format.Replica]int64  // monotonic time at which another node last asked this one something
 		unheard  map[format.Replica]error  // why the last question to another node was not answered
+		tapes    map[format.Replica]*tape  // copies of the state that are on their way
 	}
 }
 
@@ -116,7 +117,7 @@ func NewSequencer(log *logstore.Store, fatal func(error), o Options) (*Sequencer
 	s.mu.room.L = &s.mu.Mutex
 	s.pulls.clock, s.pulls.perSecond = o.Clock, o.PullRate
 	s.mu.heard, s.mu.behind, s.silent = map[format.Replica]uint64{}, map[format.Replica]bool{}, map[format.Replica]int{}
-	s.mu.asked, s.mu.unheard = map[format.Replica]int64{}, map[format.Replica]error{}
+	s.mu.asked, s.mu.unheard, s.mu.tapes = map[format.Replica]int64{}, map[format.Replica]error{}, map[format.Replica]*tape{}
 	s.members = map[uint64]dragonboat.Target{}
 	if !o.Joining {
 		for node, addr := range o.Peers {
