@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,6 +23,7 @@ type options struct {
 	connections       int
 	messages          int // of one transaction
 	partitions        int
+	processors        int // of the loader
 	warm, length      time.Duration
 }
 
@@ -35,6 +37,7 @@ func main() {
 	flag.IntVar(&o.partitions, "partitions", 1000, "partitions")
 	flag.DurationVar(&o.warm, "warm", 5*time.Second, "time that is not counted")
 	flag.DurationVar(&o.length, "length", 20*time.Second, "time that is counted")
+	flag.IntVar(&o.processors, "processors", max(runtime.NumCPU()/4, 1), "processors the loader takes beside the node")
 	asJSON := flag.Bool("json", false, "print one JSON object")
 	flag.Parse()
 	r, err := run(o)
@@ -60,9 +63,12 @@ func run(o options) (*report.Report, error) {
 		return nil, err
 	}
 	defer n.Kill()
-	out := &report.Report{Program: "txn", Conditions: fmt.Sprintf("%d connections, %d messages a transaction, %d partitions, %v after %v",
-		o.connections, o.messages, o.partitions, o.length, o.warm)}
-	ours, err := load(o, n.Addr, out)
+	// The loader does next to nothing between two system calls: more processors would only hand its connections around.
+	runtime.GOMAXPROCS(o.processors)
+	out := &report.Report{Program: "txn", Conditions: fmt.Sprintf(
+		"%d connections, %d messages a transaction, %d partitions, %v after %v, loader on %d processors",
+		o.connections, o.messages, o.partitions, o.length, o.warm, o.processors)}
+	ours, err := load(o, n, out)
 	if err != nil {
 		return nil, fmt.Errorf("%w\nthe node said:\n%s", err, n.LogTail())
 	}
@@ -91,9 +97,13 @@ func run(o options) (*report.Report, error) {
 }
 
 // load runs the workers and returns transactions per second.
-func load(o options, addr string, out *report.Report) (float64, error) {
+func load(o options, n *node.Node, out *report.Report) (float64, error) {
 	// Every message comes back as the one that a transaction pushes on, so that the backlog keeps its size.
-	if err := fill(addr, o.partitions, o.connections*100*4); err != nil {
+	if err := fill(n.Addr, o.partitions, o.connections*100*4); err != nil {
+		return 0, err
+	}
+	costs, err := newCosts(n)
+	if err != nil {
 		return 0, err
 	}
 	var counting, ended atomic.Bool
@@ -103,15 +113,17 @@ func load(o options, addr string, out *report.Report) (float64, error) {
 	var running sync.WaitGroup
 	for i := range o.connections {
 		latencies[i] = &histo.Histogram{}
-		w := worker{o: &o, conn: client.New(addr, 60*time.Second), h: latencies[i], counting: &counting, ended: &ended,
+		w := worker{o: &o, conn: client.New(n.Addr, 60*time.Second), h: latencies[i], counting: &counting, ended: &ended,
 			done: &done, refused: &refused, stream: i}
 		running.Go(func() { errs[i] = w.run() })
 	}
 	time.Sleep(o.warm)
 	counting.Store(true)
+	costs.begin()
 	from, start := done.Load(), time.Now()
 	time.Sleep(o.length)
-	n, took := done.Load()-from, time.Since(start)
+	count, took := done.Load()-from, time.Since(start)
+	costs.end()
 	counting.Store(false)
 	ended.Store(true)
 	running.Wait()
@@ -122,10 +134,11 @@ func load(o options, addr string, out *report.Report) (float64, error) {
 		}
 		all.Merge(latencies[i])
 	}
-	rate := float64(n) / took.Seconds()
+	rate := float64(count) / took.Seconds()
 	out.Add("transactions", rate, "/s")
 	out.Add("messages", rate*float64(o.messages), "/s")
 	out.Latency("commit", all)
 	out.Add("refused", float64(refused.Load()), "")
+	costs.report(out, count)
 	return rate, nil
 }

@@ -2,8 +2,8 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -12,8 +12,9 @@ import (
 )
 
 const (
-	queue = "work"
-	group = "workers"
+	queue     = "work"
+	group     = "workers"
+	namespace = "bench"
 )
 
 // fill pushes n messages, spread over the partitions.
@@ -50,6 +51,8 @@ type worker struct {
 	done, refused   *atomic.Int64
 	stream          int
 	sent            int
+	popped          []byte // the answer that messages are views of
+	id              []byte
 }
 
 // run pops 100 messages and commits them, a few at a time, until the time is over.
@@ -69,8 +72,8 @@ func (w *worker) run() error {
 		if err := a.Err(); err != nil {
 			return err
 		}
-		body := bytes.Clone(a.Body)
-		if err := client.ParsePop(body, &d); err != nil {
+		w.popped = append(w.popped[:0], a.Body...)
+		if err := client.ParsePop(w.popped, &d); err != nil {
 			return err
 		}
 		for at := 0; at < len(d.Messages) && !w.ended.Load(); at += w.o.messages {
@@ -84,21 +87,17 @@ func (w *worker) run() error {
 
 // commit is one step: acks, a counter, and each message pushed on into the same queue.
 func (w *worker) commit(lease []byte, ms []client.Message) error {
-	var b bytes.Buffer
-	b.WriteString(`{"operations":[`)
+	w.conn.TxnBegin()
 	for i := range ms {
 		m := &ms[i]
-		if i > 0 {
-			b.WriteByte(',')
-		}
 		w.sent++
-		fmt.Fprintf(&b, `{"type":"ack","transactionId":%q,"partitionId":%q,"leaseId":%q,"consumerGroup":%q},`+
-			`{"type":"push","items":[{"queue":%q,"partition":%q,"transactionId":"t-%d-%d","payload":%s}]}`,
-			m.ID, m.PartitionID, lease, group, queue, m.Partition, w.stream, w.sent, m.Data)
+		w.id = strconv.AppendInt(append(w.id[:0], "t-"...), int64(w.stream), 10)
+		w.id = strconv.AppendInt(append(w.id, '-'), int64(w.sent), 10)
+		w.conn.TxnAck(m.ID, m.PartitionID, lease, []byte(group))
+		w.conn.TxnPush([]byte(queue), m.Partition, w.id, m.Data)
 	}
-	fmt.Fprintf(&b, `],"kv":[{"op":"incr","ns":"bench","key":"%s","delta":1,"forever":true}]}`, ms[0].Partition)
 	start := time.Now()
-	a, err := w.conn.Do("POST", "/api/v1/transaction", b.Bytes())
+	a, err := w.conn.TxnSend([]byte(namespace), ms[0].Partition)
 	took := time.Since(start)
 	if err == nil {
 		err = a.Err()
@@ -106,14 +105,11 @@ func (w *worker) commit(lease []byte, ms []client.Message) error {
 	if err != nil {
 		return err
 	}
-	var r struct {
-		Success       bool
-		Reason, Error string
-	}
-	if err := json.Unmarshal(a.Body, &r); err != nil {
+	r, err := client.ParseTransaction(a.Body)
+	if err != nil {
 		return err
 	}
-	if !r.Success && r.Reason != "rejected_ack" {
+	if !r.Success && string(r.Reason) != "rejected_ack" {
 		return fmt.Errorf("rolled back: %s: %s", r.Reason, r.Error)
 	}
 	if !r.Success {

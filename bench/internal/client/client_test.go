@@ -139,6 +139,45 @@ func TestParsePushAndAck(t *testing.T) {
 	}
 }
 
+// TestTransaction sends what a transaction is built of, and a body that does not fit behind its header.
+func TestTransaction(t *testing.T) {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		_, _ = w.Write(body)
+	}))
+	defer srv.Close()
+	c := New(strings.TrimPrefix(srv.URL, "http://"), 10*time.Second)
+	defer c.Close()
+	for _, payload := range []string{`{"x":1}`, `"` + strings.Repeat("y", 2*joinedBody) + `"`} {
+		c.TxnBegin()
+		c.TxnAck([]byte(`i"`), []byte("7"), []byte("L"), []byte("g"))
+		c.TxnPush([]byte("q"), []byte("p"), []byte("t-1"), []byte(payload))
+		a, err := c.TxnSend([]byte("ns"), []byte("p"))
+		want := `{"operations":[{"type":"ack","transactionId":"i\"","partitionId":"7","leaseId":"L","consumerGroup":"g"},` +
+			`{"type":"push","items":[{"queue":"q","partition":"p","transactionId":"t-1","payload":` + payload + `}]}],` +
+			`"kv":[{"op":"incr","ns":"ns","key":"p","delta":1,"forever":true}]}`
+		if err != nil || string(a.Body) != want {
+			t.Fatalf("%v %s", err, a.Body)
+		}
+	}
+}
+
+func TestParseTransaction(t *testing.T) {
+	took, err := ParseTransaction([]byte(`{"transactionId":"t","success":true,"results":[{"index":0,"success":false,"error":null}]}`))
+	if err != nil || !took.Success || took.Reason != nil || took.Error != nil {
+		t.Errorf("%+v %v", took, err)
+	}
+	lost, err := ParseTransaction([]byte(`{"success":false,"reason":"rejected_ack","error":"no \"lease\"","results":[]}`))
+	if err != nil || lost.Success || string(lost.Reason) != "rejected_ack" || string(lost.Error) != `no "lease"` {
+		t.Errorf("%+v %v", lost, err)
+	}
+	for _, broken := range []string{"", "[]", `{"success":true`, `{"reason":7}`} {
+		if _, err := ParseTransaction([]byte(broken)); err == nil {
+			t.Errorf("%q is no answer of a transaction", broken)
+		}
+	}
+}
+
 func TestPopPath(t *testing.T) {
 	r := PopRequest{Queue: "orders", Group: "g", Batch: 1000, Partitions: 64, Wait: 2 * time.Second, LeaseSeconds: 5, All: true}
 	want := "/api/v1/pop/queue/orders?wait=true&timeout=2000&batch=1000&partitions=64&leaseSeconds=5&consumerGroup=g&subscriptionMode=all"

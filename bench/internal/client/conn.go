@@ -17,9 +17,10 @@ type Conn struct {
 	timeout time.Duration
 	nc      net.Conn
 	br      *bufio.Reader
-	head    []byte
-	body    []byte // of the request being built
-	answer  []byte // of the last answer
+	until   time.Time // the deadline that nc was told
+	head    []byte    // of the request, and its body if that is small
+	body    []byte    // of the request being built
+	answer  []byte    // of the last answer
 
 	// Sent, when set, is called when a request has left whole and before its answer is read.
 	Sent func()
@@ -32,7 +33,10 @@ const maxAnswer = 256 << 20
 // carried it out is not known.
 var ErrUnanswered = errors.New("client: the request got no answer")
 
-// New returns a connection to host:port. timeout bounds every exchange.
+// joinedBody is the largest body that is copied behind its header, so that both leave in one plain write.
+const joinedBody = 4 << 10
+
+// New returns a connection to host:port. An exchange is given up when it takes longer than timeout, or half of it more.
 func New(addr string, timeout time.Duration) *Conn { return &Conn{addr: addr, timeout: timeout} }
 
 // Close hangs up; the next call dials again.
@@ -65,7 +69,7 @@ func (c *Conn) Do(method, path string, body []byte) (Answer, error) {
 		if err != nil {
 			return Answer{}, fmt.Errorf("client: %w", err)
 		}
-		c.nc, c.br = nc, bufio.NewReaderSize(nc, 64<<10)
+		c.nc, c.br, c.until = nc, bufio.NewReaderSize(nc, 64<<10), time.Time{}
 	}
 	a, err := c.exchange(method, path, body)
 	if err != nil {
@@ -76,7 +80,7 @@ func (c *Conn) Do(method, path string, body []byte) (Answer, error) {
 }
 
 func (c *Conn) exchange(method, path string, body []byte) (Answer, error) {
-	if err := c.nc.SetDeadline(time.Now().Add(c.timeout)); err != nil {
+	if err := c.bound(); err != nil {
 		return Answer{}, err
 	}
 	h := append(c.head[:0], method...)
@@ -90,18 +94,39 @@ func (c *Conn) exchange(method, path string, body []byte) (Answer, error) {
 		h = strconv.AppendInt(h, int64(len(body)), 10)
 		h = append(h, "\r\n"...)
 	}
-	c.head = append(h, "\r\n"...)
-	out := net.Buffers{c.head, body}
-	if len(body) == 0 {
-		out = out[:1]
+	h = append(h, "\r\n"...)
+	if len(body) <= joinedBody {
+		h, body = append(h, body...), nil
 	}
-	if _, err := out.WriteTo(c.nc); err != nil {
+	c.head = h
+	if err := c.write(body); err != nil {
 		return Answer{}, err
 	}
 	if c.Sent != nil {
 		c.Sent()
 	}
 	return c.read()
+}
+
+// bound sets the deadline of an exchange, unless the one that is set leaves it the time: moving it means moving two timers.
+func (c *Conn) bound() error {
+	now := time.Now()
+	if c.until.Sub(now) >= c.timeout {
+		return nil
+	}
+	c.until = now.Add(c.timeout + c.timeout/2)
+	return c.nc.SetDeadline(c.until)
+}
+
+// write sends head and what of the body does not stand in it.
+func (c *Conn) write(body []byte) (err error) {
+	if len(body) == 0 {
+		_, err = c.nc.Write(c.head)
+		return err
+	}
+	out := net.Buffers{c.head, body}
+	_, err = out.WriteTo(c.nc)
+	return err
 }
 
 // read takes one answer off the connection.

@@ -48,6 +48,28 @@ func (p Process) Usage() (Usage, error) {
 	}, nil
 }
 
+// Switches is how often its threads gave a processor up or had it taken. Those of threads that have ended are not in it.
+func (p Process) Switches() (n int64, err error) {
+	dir := fmt.Sprintf("/proc/%d/task/", int(p))
+	tasks, err := os.ReadDir(dir)
+	if err != nil {
+		return 0, fmt.Errorf("procfs: %w", err)
+	}
+	for _, t := range tasks {
+		status, err := os.ReadFile(dir + t.Name() + "/status")
+		if err != nil {
+			continue // ended meanwhile
+		}
+		for line := range strings.Lines(string(status)) {
+			if _, count, ok := strings.Cut(line, "ctxt_switches:"); ok { // voluntary ones and others
+				one, _ := strconv.ParseInt(strings.TrimSpace(count), 10, 64)
+				n += one
+			}
+		}
+	}
+	return n, nil
+}
+
 // Load is the machine's load average over the last minute; what ran besides a measurement shows here.
 func Load() float64 {
 	data, _ := os.ReadFile("/proc/loadavg")

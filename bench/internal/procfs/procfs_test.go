@@ -14,6 +14,9 @@ func TestSelf(t *testing.T) {
 	if u.RSS < 1<<20 || u.FDs < 3 || u.Threads < 1 {
 		t.Errorf("%+v", u)
 	}
+	if n, err := Self().Switches(); err != nil || n < 1 {
+		t.Errorf("%d switches of a process that has read files: %v", n, err)
+	}
 }
 
 // TestDisk writes and flushes a file where there is a device to count at: both counters move.
