@@ -89,7 +89,7 @@ func (d *doCall) recycle() {
 		return
 	}
 	clear(d.after)
-	*d = doCall{push: d.push.emptied(), ack: d.ack.emptied(), after: d.after[:0], subs: d.subs[:0]}
+	*d = doCall{push: d.push.emptied(), ack: d.ack.emptied(), look: d.look.emptied(), after: d.after[:0], subs: d.subs[:0]}
 	doCalls.Put(d)
 }
 

@@ -100,33 +100,48 @@ func (k KVKind) looks() bool { return k.reads() || k == KVCheck }
 // reads reports an op that only answers with rows.
 func (k KVKind) reads() bool { return k == KVGet || k == KVGetMany || k == KVPrefix }
 
-// distinct refuses what one call may name once: a key that is written, a lock, a timer.
-func distinct(ops []Op) *Error {
-	type name struct {
-		kind   byte
-		of, at string
-	}
-	seen := make(map[name]bool, len(ops))
-	for _, op := range ops {
-		var n name
-		field := ""
-		switch op := op.(type) {
-		case *KV:
-			if op.Kind.looks() {
-				continue
-			}
-			n, field = name{'k', op.Namespace, op.Key}, "key"
-		case *Lock:
-			n, field = name{'l', op.Name, ""}, "name"
-		case *Timer:
-			n, field = name{'t', op.Queue, op.Key}, "timerKey"
-		default:
-			continue
+// changed names what an op changes: a key, a lock or a timer.
+type changed struct {
+	kind   byte
+	of, at string
+}
+
+// changedBy is what an op changes, with the name of its field; the field is empty for other ops.
+func changedBy(op Op) (c changed, field string) {
+	switch op := op.(type) {
+	case *KV:
+		if !op.Kind.looks() {
+			return changed{'k', op.Namespace, op.Key}, "key"
 		}
-		if seen[n] {
+	case *Lock:
+		return changed{'l', op.Name, ""}, "name"
+	case *Timer:
+		return changed{'t', op.Queue, op.Key}, "timerKey"
+	}
+	return c, ""
+}
+
+// distinct refuses what one call may name once: a key that is written, a lock, a timer. A call that changes one thing, as
+// most do, needs no table.
+func distinct(ops []Op) *Error {
+	var first changed
+	var seen map[changed]bool
+	for _, op := range ops {
+		c, field := changedBy(op)
+		switch {
+		case field == "":
+			continue
+		case first.kind == 0:
+			first = c
+			continue
+		case seen == nil:
+			seen = make(map[changed]bool, len(ops))
+			seen[first] = true
+		}
+		if seen[c] {
 			return errBad(field, "1", "a call changes each key, lock and timer once")
 		}
-		seen[n] = true
+		seen[c] = true
 	}
 	return nil
 }

@@ -41,6 +41,18 @@ type kvPoint struct {
 	live bool // row is what the live overlay has
 }
 
+// keptPoints is how many points a look may have room for that is kept.
+const keptPoints = 64
+
+// emptied is a new look with l's memory.
+func (l *kvLook) emptied() kvLook {
+	if cap(l.points) > keptPoints {
+		return kvLook{}
+	}
+	clear(l.points)
+	return kvLook{points: l.points[:0]}
+}
+
 // kvStoreKey is the store's key of a KV row, family included.
 func kvStoreKey(t format.Tenant, ns, key string) []byte {
 	b := make([]byte, 0, 1+len(t)+len(ns)+1+len(key))

@@ -190,6 +190,61 @@ func TestFlightsAreNotSharedTooEarly(t *testing.T) {
 	}
 }
 
+// TestTransactionsAreNotSharedTooEarly: what a transaction is encoded and answered with is used again by later ones, never
+// while it is still needed, whatever becomes of the caller. Callers push and count side by side, each finds its own verdicts,
+// and others go away while theirs are under way. Run it with -race.
+func TestTransactionsAreNotSharedTooEarly(t *testing.T) {
+	n, _ := openWatched(t)
+	const callers, rounds = 6, 60
+	var all sync.WaitGroup
+	for c := range callers {
+		all.Go(func() {
+			queue, next := fmt.Sprint("q", c), 0
+			for i := range rounds {
+				count := 1 + (i*5+c)%4
+				if err := pushAndCount(context.Background(), n, queue, next, count, i+1); err != nil {
+					t.Errorf("caller %d round %d: %v", c, i, err)
+					return
+				}
+				next += count
+			}
+		})
+		all.Go(func() {
+			for i := range rounds {
+				ctx, cancel := context.WithCancel(context.Background())
+				go cancel()
+				_ = pushAndCount(ctx, n, fmt.Sprint("left", c), i, 1, i+1)
+			}
+		})
+	}
+	all.Wait()
+	if err := n.Close(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// pushAndCount pushes messages first, first+1, ... and counts, in one transaction, and holds the verdicts to be its own.
+func pushAndCount(ctx context.Context, n *engine.Node, queue string, first, count, total int) error {
+	a := &engine.Append{Queue: queue, Partition: "p"}
+	for k := range count {
+		a.Messages = append(a.Messages, engine.Message{TransactionID: fmt.Sprint(queue, first+k), Payload: []byte("{}")})
+	}
+	k := &engine.KV{Kind: engine.KVIncr, Namespace: "ns", Key: queue, Delta: format.Number{Kind: format.IntNumber, Int: 1}}
+	out, err := n.Do(ctx, someone, engine.Batch{Ops: []engine.Op{a, k}, Atomic: true})
+	if err != nil {
+		return err
+	}
+	for i, m := range out[0].Messages {
+		if m.Status != engine.Queued || int(m.Offset) != first+i {
+			return fmt.Errorf("message %d: %+v", first+i, m)
+		}
+	}
+	if kv := out[1].KV; !kv.Applied || string(kv.Row.Value) != fmt.Sprint(total) || len(out[0].Messages) != count {
+		return fmt.Errorf("counted %s of %d, %d messages of %d", kv.Row.Value, total, len(out[0].Messages), count)
+	}
+	return nil
+}
+
 // pushMany pushes messages first, first+1, ... and holds their verdicts to be theirs.
 func pushMany(n *engine.Node, queue string, first, count int) error {
 	a := &engine.Append{Queue: queue, Partition: "p"}

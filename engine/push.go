@@ -56,7 +56,8 @@ func (p *pushEncoder) emptied() pushEncoder {
 	return pushEncoder{
 		frames: p.frames[:0], msgs: p.msgs[:0], frame: p.frame[:0], hashes: p.hashes[:0], named: p.named[:0],
 		bitmap: p.bitmap[:0], heads: p.heads[:0],
-		ids:      pushIDs{first: p.ids.first[:0], hashes: p.ids.hashes[:0], hits: p.ids.hits[:0]},
+		ids: pushIDs{first: p.ids.first[:0], hashes: p.ids.hashes[:0], hits: p.ids.hits[:0],
+			lookup: p.ids.lookup.Emptied()},
 		evidence: idEvidence{keys: p.evidence.keys[:0], found: p.evidence.found[:0]},
 	}
 }

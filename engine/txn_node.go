@@ -27,6 +27,8 @@ func (n *Node) doWhole(ctx context.Context, c Caller, b Batch, shape *callShape)
 		w := wholeCall{batch: &b, doCall: n.newCall(c, b.Ops, nil, newSubmission(writing))}
 		w.atomic = b.Atomic
 		again, err := w.try(ctx)
+		out := w.out
+		w.end()
 		if err != nil {
 			if w.rolledBack {
 				n.counters.rolledBack.Add(1)
@@ -34,7 +36,7 @@ func (n *Node) doWhole(ctx context.Context, c Caller, b Batch, shape *callShape)
 			return nil, err
 		}
 		if !again {
-			return w.out, nil
+			return out, nil
 		}
 		n.counters.staleEvidence.Add(1)
 	}
@@ -118,6 +120,19 @@ type wholeCall struct {
 	once  *onceCall // with a key
 	// rolledBack says that apply refused the transaction.
 	rolledBack bool
+	// left says that the call did not wait for its end, so that apply may still come to its look.
+	left bool
+}
+
+// end lets go of what the call worked with. The parts of a transaction leave nothing of the verdicts in the results.
+func (w *wholeCall) end() {
+	if w.left {
+		return
+	}
+	if s := w.use; w.atomic && s.flight != nil {
+		s.flight.release()
+	}
+	w.recycle()
 }
 
 // try encodes, commits and renders; again says that evidence came too late and the call is to be repeated.
@@ -125,7 +140,7 @@ func (w *wholeCall) try(ctx context.Context) (again bool, err error) {
 	w.use = w.push.sub
 	w.push.evidence.gone = ctx.Done()
 	w.ack.sub, w.ack.whole = w.use, true
-	if w.atomic {
+	if w.atomic && w.repeatable() {
 		w.push.firsts = map[firstKey]msgPlace{}
 	}
 	if w.caller.Key != "" {
@@ -157,6 +172,17 @@ func (w *wholeCall) try(ctx context.Context) (again bool, err error) {
 		return false, err
 	}
 	return w.verdict(ctx)
+}
+
+// repeatable reports that the call holds more than one message, so that an id may stand twice in it.
+func (w *wholeCall) repeatable() bool {
+	messages := 0
+	for _, op := range w.ops {
+		if a, ok := op.(*Append); ok {
+			messages += len(a.Messages)
+		}
+	}
+	return messages > 1
 }
 
 // encodeAll encodes every op; the first that can not be carried out refuses the call.
@@ -193,8 +219,17 @@ func (w *wholeCall) asPart(op Op, err *Error) *Error {
 type ackFences map[ackKey]string
 
 // fences finds the lease of each (partition, group) that the call acks. All its acks stand or fall together, so
-// that one without a lease is fenced by that of the others.
+// that one without a lease is fenced by that of the others. A single ack has no others, and takes no table.
 func (w *wholeCall) fences() (ackFences, *Error) {
+	acks := 0
+	for _, op := range w.ops {
+		if _, ok := op.(*Ack); ok {
+			acks++
+		}
+	}
+	if acks < 2 {
+		return nil, nil
+	}
 	f := ackFences{}
 	for i, op := range w.ops {
 		a, ok := op.(*Ack)
@@ -283,7 +318,11 @@ func (w *wholeCall) commitWhole(ctx context.Context) *Error {
 	} else {
 		s.class = consumption
 	}
-	return w.n.commit(ctx, s)
+	if err := w.n.commit(ctx, s); err != nil {
+		w.left = true
+		return err
+	}
+	return nil
 }
 
 // verdict renders what apply decided.

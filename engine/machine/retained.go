@@ -82,6 +82,12 @@ type PartitionLookup struct {
 	read   uint64 // so that reads ahead are not optimised away
 }
 
+// Emptied is a new look-up with l's memory, of which it keeps no name.
+func (l *PartitionLookup) Emptied() PartitionLookup {
+	clear(l.Names[:cap(l.Names)])
+	return PartitionLookup{Names: l.Names[:0], IDs: l.IDs[:0], hashes: l.hashes[:0], parts: l.parts[:0]}
+}
+
 // FindPartitions fills l.IDs for l.Names. l belongs to the caller, and so does its memory afterwards.
 func (m *Machine) FindPartitions(queue format.QueueID, l *PartitionLookup) {
 	l.IDs = append(l.IDs[:0], make([]format.PartitionID, len(l.Names))...)
