@@ -24,10 +24,8 @@ func (c *call) acknowledge(decode func(*ackBody, []byte) error) error {
 	}
 	var results []engine.Result
 	if len(a.ops) > 0 {
-		ctx, cancel := c.deadline(writeDeadline)
-		defer cancel()
 		var err error
-		if results, err = c.engine.Do(ctx, c.caller, engine.Batch{Ops: a.ops}); err != nil {
+		if results, err = c.engine.Do(c.f.writing.context(), c.caller, engine.Batch{Ops: a.ops}); err != nil {
 			return err
 		}
 	}

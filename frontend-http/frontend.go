@@ -106,6 +106,9 @@ type Frontend struct {
 	calls  sync.Pool // of *call
 	bodies sync.Pool // of *pushBody
 	acks   sync.Pool // of *ackBody
+	txns   sync.Pool // of *transaction
+	// writing ends pushes, acks and transactions that take too long.
+	writing deadlines
 }
 
 // engineBox makes an interface fit an atomic pointer.
@@ -117,11 +120,12 @@ func New(o Options) (*Frontend, error) {
 		return nil, err
 	}
 	o = o.withDefaults()
-	f := &Frontend{opts: o, start: o.Clock.Mono()}
+	f := &Frontend{opts: o, start: o.Clock.Mono(), writing: deadlines{after: writeDeadline}}
 	f.stopping, f.stop = context.WithCancel(context.Background())
 	f.calls.New = func() any { return new(call) }
 	f.bodies.New = func() any { return newPushBody() }
 	f.acks.New = func() any { return new(ackBody) }
+	f.txns.New = func() any { return new(transaction) }
 	if o.Engine != nil {
 		f.Attach(o.Engine)
 	}

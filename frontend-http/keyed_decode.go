@@ -74,6 +74,18 @@ func (ms jsonObject) textOr(key, other string) (s string, ok bool) {
 	return ms.text(key)
 }
 
+// view is textOr without a copy, which aliases the body where it can: nil for what is absent or null.
+func (ms jsonObject) view(key string) (b []byte, ok bool) {
+	raw := ms.get(key)
+	switch {
+	case absent(raw):
+		return nil, true
+	case len(raw) < 2 || raw[0] != '"':
+		return nil, false
+	}
+	return unquote(raw)
+}
+
 // wholeNumber reads a whole number that fits; ok is false for anything else and for what is absent. A fraction of zero
 // is a whole number too: some clients write 60.0.
 func wholeNumber(raw []byte) (int64, bool) {

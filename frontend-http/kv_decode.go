@@ -52,19 +52,36 @@ func (b *kvBatch) add(ms jsonObject) *keyedRefusal {
 	if b.keys > maxKeys {
 		return kvBad("kv_too_many_keys", fmt.Sprintf("more than %d keys in one call", maxKeys))
 	}
-	if op.Kind == engine.KVPut || op.Kind == engine.KVDelete || op.Kind == engine.KVIncr {
-		b.writes = true
-		if b.held == nil {
-			b.held = map[string]bool{}
-		}
-		id := op.Namespace + "\x00" + op.Key
-		if b.held[id] {
-			return kvBad("kv_duplicate_key_in_call", "the call writes "+op.Key+" twice")
-		}
-		b.held[id] = true
+	if writesKey(&op) && b.repeats(&op) {
+		return kvBad("kv_duplicate_key_in_call", "the call writes "+op.Key+" twice")
 	}
 	b.ops, b.names = append(b.ops, op), append(b.names, name)
 	return nil
+}
+
+// writesKey reports an op that changes its key.
+func writesKey(op *engine.KV) bool {
+	return op.Kind == engine.KVPut || op.Kind == engine.KVDelete || op.Kind == engine.KVIncr
+}
+
+// repeats notes a write and reports that an op before it writes the same key. There is no table until a second one writes.
+func (b *kvBatch) repeats(op *engine.KV) bool {
+	if !b.writes {
+		b.writes = true
+		return false
+	}
+	name := func(op *engine.KV) string { return op.Namespace + "\x00" + op.Key }
+	if b.held == nil {
+		b.held = map[string]bool{}
+		for i := range b.ops {
+			if writesKey(&b.ops[i]) {
+				b.held[name(&b.ops[i])] = true
+			}
+		}
+	}
+	was := b.held[name(op)]
+	b.held[name(op)] = true
+	return was
 }
 
 func (b *kvBatch) decode(name string, ms jsonObject) (op engine.KV, bad *keyedRefusal) {

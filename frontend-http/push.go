@@ -24,10 +24,8 @@ func push(c *call) error {
 func (c *call) append(p *pushBody) error {
 	var results []engine.Result
 	if len(p.ops) > 0 {
-		ctx, cancel := c.deadline(writeDeadline)
-		defer cancel()
 		var err error
-		if results, err = c.engine.Do(ctx, c.caller, engine.Batch{Ops: p.ops}); err != nil {
+		if results, err = c.engine.Do(c.f.writing.context(), c.caller, engine.Batch{Ops: p.ops}); err != nil {
 			return err
 		}
 	}

@@ -26,6 +26,9 @@ func (c *call) charge(b auth.Bucket, n int) error {
 
 // settle gives the request back when the plan refused the call after all: what was denied costs nothing (S-ten-8).
 func (c *call) settle(err error) error {
+	if err == nil {
+		return nil
+	}
 	var e *engine.Error
 	if c.route.Access != public && errors.As(err, &e) && (e.Code == engine.CodeRateLimited || e.Code == engine.CodeQuotaExceeded) {
 		c.f.opts.Quotas.Give(auth.Tenant(c.caller.Tenant), auth.Requests, 1)

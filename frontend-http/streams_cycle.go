@@ -164,7 +164,7 @@ func (r *cycleRun) buildPush() error {
 		if err := checkNames(len(it.Queue), len(partition)); err != nil {
 			return err
 		}
-		at := t.appendFor(it.Queue, partition)
+		at := t.appendFor([]byte(it.Queue), []byte(partition))
 		a := &t.appends[at]
 		r.places = append(r.places, element{kind: 'p', op: at, message: len(a.Messages)})
 		a.Messages = append(a.Messages, engine.Message{TransactionID: it.TransactionID, Payload: payload})

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/google/uuid"
 
@@ -20,7 +21,11 @@ func transactionRoutes() []*route {
 
 // transact answers POST /api/v1/transaction: 200 for a commit and for a roll back (S-txn-3).
 func transact(c *call) error {
-	var t transaction
+	t := c.f.txns.Get().(*transaction)
+	defer func() {
+		t.reset()
+		c.f.txns.Put(t)
+	}()
 	if err := t.decode(c.body(), format.Wall(c.f.opts.Clock.Now())); err != nil {
 		var keyed *keyedRefusal
 		if errors.As(err, &keyed) {
@@ -28,9 +33,7 @@ func transact(c *call) error {
 		}
 		return err
 	}
-	ctx, cancel := c.deadline(writeDeadline)
-	defer cancel()
-	results, err := c.engine.Do(ctx, c.caller, engine.Batch{Ops: t.ops(), Atomic: true, Minted: &t.minted})
+	results, err := c.engine.Do(c.f.writing.context(), c.caller, engine.Batch{Ops: t.ops(), Atomic: true, Minted: &t.minted})
 	if err != nil {
 		var e *engine.Error
 		if errors.As(err, &e) && e.Failed != nil {
@@ -40,10 +43,10 @@ func transact(c *call) error {
 	}
 	o := out{c.buffer()}
 	o.open('{')
-	o.str("transactionId", c.transactionID(t.minted))
+	o.transactionID(c, t.minted)
 	o.bool("success", true)
 	o.key("results").open('[')
-	o.transacted(&t, results)
+	o.transacted(t, results)
 	o.close(']').close('}')
 	c.send(200, o.b)
 	return nil
@@ -51,19 +54,21 @@ func transact(c *call) error {
 
 // transactionID names a transaction: as the log does, or anew where it proposed nothing. A repeat under the same
 // Idempotency-Key is named as the first call was.
-func (c *call) transactionID(minted format.UUID) string {
+func (o *out) transactionID(c *call, minted format.UUID) {
 	switch {
 	case !minted.IsZero():
-		return minted.String()
+		o.uuid("transactionId", minted)
 	case c.caller.Key != "":
-		return uuid.NewHash(sha256.New(), uuid.UUID(c.caller.Tenant), []byte("transaction\x00"+c.caller.Key), 8).String()
+		o.str("transactionId",
+			uuid.NewHash(sha256.New(), uuid.UUID(c.caller.Tenant), []byte("transaction\x00"+c.caller.Key), 8).String())
+	default:
+		o.str("transactionId", newID())
 	}
-	return newID()
 }
 
 // ops is the batch, acks first: the order in which they are judged (S-txn-4).
 func (t *transaction) ops() []engine.Op {
-	ops := make([]engine.Op, 0, len(t.acks)+len(t.appends)+len(t.commits)+len(t.kv.ops)+len(t.timers.ops))
+	ops := slices.Grow(t.batch[:0], len(t.acks)+len(t.appends)+len(t.commits)+len(t.kv.ops)+len(t.timers.ops))
 	for i := range t.acks {
 		ops = append(ops, &t.acks[i])
 	}
@@ -79,6 +84,7 @@ func (t *transaction) ops() []engine.Op {
 	for i := range t.timers.ops {
 		ops = append(ops, &t.timers.ops[i])
 	}
+	t.batch = ops
 	return ops
 }
 
@@ -139,17 +145,25 @@ func (o *out) transactedAck(a *engine.Ack, r *engine.Result) {
 func (o *out) transactedPush(a *engine.Append, message int, r *engine.Result) {
 	m := &r.Messages[message]
 	o.bool("success", true)
-	id := a.Messages[message].TransactionID
-	if id == "" {
-		id = m.ID.String()
+	if id := a.Messages[message].TransactionID; id != "" {
+		o.str("transactionId", id)
+	} else {
+		o.messageID("transactionId", m.ID)
 	}
-	o.str("transactionId", id)
-	o.str("messageId", m.ID.String())
+	o.messageID("messageId", m.ID)
 	o.str("queueName", a.Queue)
 	o.count("offset", uint64(m.Offset))
 	if m.Status == engine.Duplicate {
 		o.bool("duplicate", true)
 	}
+}
+
+// messageID writes an id, all zeros where it is not known any more.
+func (o *out) messageID(k string, v format.UUID) {
+	o.key(k)
+	o.b = append(o.b, '"')
+	o.b = v.AppendTo(o.b)
+	o.b = append(o.b, '"')
 }
 
 // txnReasons are the reasons for which a transaction is rolled back; any other is internal.
@@ -186,7 +200,7 @@ func (t *transaction) rolledBack(e *engine.Error) *refusedTxn {
 func (c *call) refuseTxn(r *refusedTxn) {
 	o := out{c.buffer()}
 	o.open('{')
-	o.str("transactionId", c.transactionID(r.minted))
+	o.transactionID(c, r.minted)
 	o.bool("success", false)
 	o.str("reason", r.reason)
 	o.str("error", r.detail)

@@ -2,7 +2,7 @@ package frontendhttp
 
 import (
 	"fmt"
-	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -38,19 +38,52 @@ type element struct {
 }
 
 // transaction is a decoded call. Batch order: acks, appends, positions, kv, timers; elements tells how the answer
-// is laid out.
+// is laid out. Payloads and values alias the request's body; every other string is a copy.
 type transaction struct {
 	jx       jx.Decoder
 	elements []element
 	acks     []engine.Ack
 	appends  []engine.Append
-	byName   map[string]int
+	byName   map[string]int // of those behind the first few
 	commits  []engine.CommitOffset
 	kv       kvBatch
 	timers   timerBatch
 	required []string
-	ms       jsonObject
+	batch    []engine.Op // all of them, in order
 	minted   format.UUID // the transaction's name, once it was proposed
+
+	ms    jsonObject // an element of one of the arrays
+	inner jx.Decoder // of the items of a push
+	item  jsonObject // one of these
+	text  text
+	hint  int // bytes of strings that a body of this length may hold
+}
+
+// keptMembers is how many members an object may have had whose room is kept.
+const keptMembers = 64
+
+// reset forgets the request but keeps the room.
+func (t *transaction) reset() {
+	if cap(t.elements) > keptItems || len(t.byName) > 0 || max(cap(t.ms), cap(t.item)) > keptMembers {
+		*t = transaction{}
+		return
+	}
+	for i := range t.appends {
+		a := &t.appends[i]
+		clear(a.Messages)
+		*a = engine.Append{Messages: a.Messages[:0]}
+	}
+	clear(t.acks)
+	clear(t.commits)
+	clear(t.kv.ops)
+	clear(t.kv.names)
+	clear(t.batch)
+	clear(t.ms[:cap(t.ms)])
+	clear(t.item[:cap(t.item)])
+	*t = transaction{
+		elements: t.elements[:0], acks: t.acks[:0], appends: t.appends[:0], commits: t.commits[:0], batch: t.batch[:0],
+		kv: kvBatch{ops: t.kv.ops[:0], names: t.kv.names[:0]}, ms: t.ms[:0], item: t.item[:0],
+	}
 }
 
 // decode reads the body; the error is a *refusedTxn, or a *keyedRefusal made one by the caller.
@@ -60,6 +93,7 @@ func (t *transaction) decode(body []byte, now format.Wall) error {
 	}
 	t.kv.transaction, t.timers.now = true, now
 	t.jx.ResetBytes(body)
+	t.hint = len(body) / 4
 	obj, err := t.jx.ObjIter()
 	if err != nil {
 		return txnBad("the body must be an object")
@@ -146,29 +180,32 @@ func (t *transaction) part(key string, ms jsonObject) error {
 // ack reads one acknowledgment (S-txn-5).
 func (t *transaction) ack(ms jsonObject) error {
 	a := engine.Ack{Status: format.AckCompleted}
-	id, okID := ms.textOr("transactionId", "")
-	part, okPart := ms.textOr("partitionId", "")
-	group, okGroup := ms.textOr("consumerGroup", "")
-	lease, okLease := ms.textOr("leaseId", "")
-	status, okStatus := ms.textOr("status", "completed")
-	reason, okReason := ms.textOr("error", "")
+	id, okID := ms.view("transactionId")
+	part, okPart := ms.view("partitionId")
+	group, okGroup := ms.view("consumerGroup")
+	lease, okLease := ms.view("leaseId")
+	status, okStatus := ms.view("status")
+	reason, okReason := ms.view("error")
 	if !okID || !okPart || !okGroup || !okLease || !okStatus || !okReason {
 		return txnBad("the members of an ack must be strings")
 	}
-	if a.Partition = partitionID(part); a.Partition == 0 {
+	if a.Partition = partitionID(string(part)); a.Partition == 0 {
 		return &refusedTxn{status: 200, reason: "bad_request", detail: "partitionId must be digits as a pop gave them"}
 	}
-	a.TransactionID, a.Group, a.Lease, a.Reason = id, group, lease, reason
-	if raw := ms.get("offset"); !absent(raw) && id == "" {
+	a.TransactionID, a.Group = t.text.copy(id, t.hint), t.text.copy(group, t.hint)
+	a.Lease, a.Reason = t.text.copy(lease, t.hint), t.text.copy(reason, t.hint)
+	if raw := ms.get("offset"); !absent(raw) && len(id) == 0 {
 		n, ok := wholeNumber(raw)
 		if !ok || n < 0 {
 			return txnBad("offset must be an integer of 0 or more")
 		}
 		a.Offset, a.HasOffset = format.Offset(n), true
 	}
-	var known bool
-	if a.Status, known = ackStatuses[status]; !known {
-		return &refusedTxn{status: 200, reason: "rejected_ack", detail: "bad_status: unknown ack status " + status}
+	if status != nil {
+		var known bool
+		if a.Status, known = ackStatuses[string(status)]; !known {
+			return &refusedTxn{status: 200, reason: "rejected_ack", detail: "bad_status: unknown ack status " + string(status)}
+		}
 	}
 	t.elements = append(t.elements, element{kind: 'a', op: len(t.acks)})
 	t.acks = append(t.acks, a)
@@ -208,20 +245,18 @@ func (t *transaction) lendLeases() {
 func (t *transaction) push(ms jsonObject) error {
 	raw := ms.get("items")
 	if absent(raw) {
-		return t.item(ms)
+		return t.message(ms)
 	}
-	var d jx.Decoder
-	d.ResetBytes(raw)
-	arr, err := d.ArrIter()
+	t.inner.ResetBytes(raw)
+	arr, err := t.inner.ArrIter()
 	if err != nil {
 		return txnBad("items must be an array")
 	}
-	var item jsonObject
 	for arr.Next() {
-		if item, err = item.object(&d); err != nil {
+		if t.item, err = t.item.object(&t.inner); err != nil {
 			return txnBad("an item of a push is not an object")
 		}
-		if err := t.item(item); err != nil {
+		if err := t.message(t.item); err != nil {
 			return err
 		}
 	}
@@ -231,19 +266,23 @@ func (t *transaction) push(ms jsonObject) error {
 	return nil
 }
 
-func (t *transaction) item(ms jsonObject) error {
-	queue, okQueue := ms.text("queue")
+// message reads one item of a push.
+func (t *transaction) message(ms jsonObject) error {
+	queue, okQueue := ms.view("queue")
 	payload := ms.get("payload")
 	if payload == nil {
 		payload = ms.get("data")
 	}
-	if !okQueue || payload == nil {
+	if !okQueue || queue == nil || payload == nil {
 		return &refusedTxn{status: 200, reason: "bad_request", detail: "a pushed item needs queue and payload"}
 	}
-	partition, okPart := ms.textOr("partition", format.DefaultPartition)
-	id, okID := ms.textOr("transactionId", "")
+	partition, okPart := ms.view("partition")
+	id, okID := ms.view("transactionId")
 	if !okPart || !okID {
 		return txnBad("partition and transactionId must be strings")
+	}
+	if partition == nil {
+		partition = defaultPartition
 	}
 	if len(id) > format.MaxTransactionID {
 		return badRequest("transactionId exceeds 65535 bytes")
@@ -251,7 +290,7 @@ func (t *transaction) item(ms jsonObject) error {
 	if err := checkNames(len(queue), len(partition)); err != nil {
 		return err
 	}
-	m := engine.Message{TransactionID: id, Payload: slices.Clone(payload)}
+	m := engine.Message{TransactionID: t.text.copy(id, t.hint), Payload: payload[:len(payload):len(payload)]}
 	if trace, ok := ms.text("traceId"); ok {
 		m.TraceID, _ = format.ParseUUID(trace)
 	}
@@ -262,26 +301,35 @@ func (t *transaction) item(ms jsonObject) error {
 	return nil
 }
 
+// fewAppends is how many ops are looked through for a destination: few destinations are the rule.
+const fewAppends = 8
+
 // appendFor is the op of a (queue, partition), made when there is none yet.
-func (t *transaction) appendFor(queue, partition string) int {
-	for i := range t.appends {
-		if i == 8 {
-			break // few destinations are the rule; many are looked up
-		}
-		if t.appends[i].Queue == queue && t.appends[i].Partition == partition {
+func (t *transaction) appendFor(queue, partition []byte) int {
+	n := len(t.appends)
+	for i := range min(n, fewAppends) {
+		if t.appends[i].Queue == string(queue) && t.appends[i].Partition == string(partition) {
 			return i
 		}
 	}
-	name := queue + "\x00" + partition
-	if at, ok := t.byName[name]; ok {
-		return at
+	if n >= fewAppends {
+		name := strconv.Itoa(len(queue)) + " " + string(queue) + string(partition)
+		if at, ok := t.byName[name]; ok {
+			return at
+		}
+		if t.byName == nil {
+			t.byName = map[string]int{}
+		}
+		t.byName[name] = n
 	}
-	if t.byName == nil {
-		t.byName = map[string]int{}
+	if n < cap(t.appends) {
+		t.appends = t.appends[:n+1] // it may have room for messages from a call before
+	} else {
+		t.appends = append(t.appends, engine.Append{})
 	}
-	t.byName[name] = len(t.appends)
-	t.appends = append(t.appends, engine.Append{Queue: queue, Partition: partition})
-	return len(t.appends) - 1
+	a := &t.appends[n]
+	a.Queue, a.Partition = t.text.copy(queue, t.hint), t.text.copy(partition, t.hint)
+	return n
 }
 
 // position reads an offset commit (S-txn-18).
