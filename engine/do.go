@@ -35,7 +35,7 @@ func (n *Node) Do(ctx context.Context, c Caller, b Batch) ([]Result, error) {
 	if b.Atomic || c.Key != "" {
 		return n.doWhole(ctx, c, b, &shape)
 	}
-	d := n.newCall(c, b.Ops, newSubmission(consumption), newSubmission(writing))
+	d := n.newCall(c, b.Ops, b.Results, newSubmission(consumption), newSubmission(writing))
 	defer d.recycle()
 	d.push.evidence.gone = ctx.Done()
 	for i, op := range b.Ops {
@@ -73,10 +73,16 @@ var doCalls = sync.Pool{New: func() any { return new(doCall) }}
 const keptOps = 1 << 12
 
 // newCall begins a call that puts what consumers do into use and what grows storage into write, which may be
-// the same.
-func (n *Node) newCall(c Caller, ops []Op, use, write *submission) *doCall {
+// the same. It answers in room if that is enough.
+func (n *Node) newCall(c Caller, ops []Op, room []Result, use, write *submission) *doCall {
+	if cap(room) < len(ops) {
+		room = make([]Result, len(ops))
+	} else {
+		room = room[:len(ops)]
+		clear(room)
+	}
 	d := doCalls.Get().(*doCall)
-	d.n, d.caller, d.ops, d.out, d.use = n, c, ops, make([]Result, len(ops)), use
+	d.n, d.caller, d.ops, d.out, d.use = n, c, ops, room, use
 	d.push.n, d.push.caller, d.push.ops, d.push.sub = n, c, ops, write
 	d.ack.n, d.ack.caller, d.ack.sub = n, c, use
 	d.look.tenant = c.Tenant

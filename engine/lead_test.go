@@ -230,9 +230,13 @@ func pushAndCount(ctx context.Context, n *engine.Node, queue string, first, coun
 		a.Messages = append(a.Messages, engine.Message{TransactionID: fmt.Sprint(queue, first+k), Payload: []byte("{}")})
 	}
 	k := &engine.KV{Kind: engine.KVIncr, Namespace: "ns", Key: queue, Delta: format.Number{Kind: format.IntNumber, Int: 1}}
-	out, err := n.Do(ctx, someone, engine.Batch{Ops: []engine.Op{a, k}, Atomic: true})
+	room := []engine.Result{{Rows: 1}, {Err: &engine.Error{}}}
+	out, err := n.Do(ctx, someone, engine.Batch{Ops: []engine.Op{a, k}, Atomic: true, Results: room[:0]})
 	if err != nil {
 		return err
+	}
+	if &out[0] != &room[0] || out[0].Rows != 0 || out[1].Err != nil {
+		return fmt.Errorf("the answer is not in the memory that was given, or holds what was in it: %+v", out)
 	}
 	for i, m := range out[0].Messages {
 		if m.Status != engine.Queued || int(m.Offset) != first+i {

@@ -81,7 +81,7 @@ func (w *wholeCall) finishRepeat(ctx context.Context, row *format.OnceRow, err e
 	if err := format.ParseParts(row.Parts, row.First+1, &fl.results); err != nil {
 		return errRead(err)
 	}
-	again := wholeCall{doCall: w.n.newCall(w.caller, w.ops, nil, newSubmission(writing)), batch: w.batch}
+	again := wholeCall{doCall: w.n.newCall(w.caller, w.ops, nil, nil, newSubmission(writing)), batch: w.batch}
 	again.atomic, again.repeating = w.atomic, true
 	again.use = again.push.sub
 	again.ack.sub, again.ack.whole, again.ack.again = again.use, true, true

@@ -18,6 +18,9 @@ type Batch struct {
 	// Minted, when it is not nil, is filled with an id of the Atomic batch that no other has, also when it was rolled back:
 	// the same one for every repeat under an Idempotency-Key. It stays zero where nothing was proposed.
 	Minted *format.UUID
+	// Results is memory for the answer, which Do uses when it has the capacity of a Result for each op: those are large.
+	// What is in it is overwritten.
+	Results []Result
 }
 
 // Op is one of Append, Ack, Extend, Release, SetOffset, CommitOffset, KV, Lock, Timer, Redrive;

@@ -24,7 +24,7 @@ func (n *Node) doWhole(ctx context.Context, c Caller, b Batch, shape *callShape)
 		return n.lookAtomic(ctx, c, b.Ops)
 	}
 	for range wholeTries {
-		w := wholeCall{batch: &b, doCall: n.newCall(c, b.Ops, nil, newSubmission(writing))}
+		w := wholeCall{batch: &b, doCall: n.newCall(c, b.Ops, b.Results, nil, newSubmission(writing))}
 		w.atomic = b.Atomic
 		again, err := w.try(ctx)
 		out := w.out

@@ -25,7 +25,8 @@ func (c *call) acknowledge(decode func(*ackBody, []byte) error) error {
 	var results []engine.Result
 	if len(a.ops) > 0 {
 		var err error
-		if results, err = c.engine.Do(c.f.writing.context(), c.caller, engine.Batch{Ops: a.ops}); err != nil {
+		a.results = roomFor(a.results, len(a.ops))
+		if results, err = c.engine.Do(c.f.writing.context(), c.caller, engine.Batch{Ops: a.ops, Results: a.results}); err != nil {
 			return err
 		}
 	}

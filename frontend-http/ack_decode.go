@@ -13,12 +13,13 @@ import (
 
 // ackBody is a decoded ack call: one op per item, in request order. Strings are copies.
 type ackBody struct {
-	jx    jx.Decoder
-	acks  []engine.Ack
-	ops   []engine.Op
-	group string
-	text  text
-	hint  int
+	jx      jx.Decoder
+	acks    []engine.Ack
+	ops     []engine.Op
+	results []engine.Result // memory for the answer
+	group   string
+	text    text
+	hint    int
 }
 
 func (a *ackBody) reset() {
@@ -27,7 +28,8 @@ func (a *ackBody) reset() {
 		return
 	}
 	clear(a.acks)
-	a.acks, a.ops, a.group = a.acks[:0], a.ops[:0], ""
+	clear(a.results)
+	a.acks, a.ops, a.results, a.group = a.acks[:0], a.ops[:0], a.results[:0], ""
 	a.text.reset()
 	a.jx.ResetBytes(nil)
 }

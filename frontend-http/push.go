@@ -25,7 +25,8 @@ func (c *call) append(p *pushBody) error {
 	var results []engine.Result
 	if len(p.ops) > 0 {
 		var err error
-		if results, err = c.engine.Do(c.f.writing.context(), c.caller, engine.Batch{Ops: p.ops}); err != nil {
+		p.results = roomFor(p.results, len(p.ops))
+		if results, err = c.engine.Do(c.f.writing.context(), c.caller, engine.Batch{Ops: p.ops, Results: p.results}); err != nil {
 			return err
 		}
 	}

@@ -28,6 +28,7 @@ type pushBody struct {
 	sorted   []engine.Message // messages by group, when there is more than one
 	appends  []engine.Append
 	ops      []engine.Op
+	results  []engine.Result // memory for the answer
 
 	byName map[string]int32 // by queue length, queue and partition
 	name   []byte           // scratch for byName
@@ -55,9 +56,10 @@ func (p *pushBody) reset() {
 	clear(p.sorted)
 	clear(p.groups)
 	clear(p.appends)
+	clear(p.results)
 	clear(p.byName)
 	p.messages, p.of, p.groups, p.sorted = p.messages[:0], p.of[:0], p.groups[:0], p.sorted[:0]
-	p.appends, p.ops = p.appends[:0], p.ops[:0]
+	p.appends, p.ops, p.results = p.appends[:0], p.ops[:0], p.results[:0]
 	p.text.reset()
 	p.jx.ResetBytes(nil)
 }

@@ -33,7 +33,10 @@ func transact(c *call) error {
 		}
 		return err
 	}
-	results, err := c.engine.Do(c.f.writing.context(), c.caller, engine.Batch{Ops: t.ops(), Atomic: true, Minted: &t.minted})
+	ops := t.ops()
+	t.results = roomFor(t.results, len(ops))
+	results, err := c.engine.Do(c.f.writing.context(), c.caller,
+		engine.Batch{Ops: ops, Atomic: true, Minted: &t.minted, Results: t.results})
 	if err != nil {
 		var e *engine.Error
 		if errors.As(err, &e) && e.Failed != nil {

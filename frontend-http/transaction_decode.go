@@ -50,6 +50,7 @@ type transaction struct {
 	timers   timerBatch
 	required []string
 	batch    []engine.Op // all of them, in order
+	results  []engine.Result
 	minted   format.UUID // the transaction's name, once it was proposed
 
 	ms    jsonObject // an element of one of the arrays
@@ -78,11 +79,12 @@ func (t *transaction) reset() {
 	clear(t.kv.ops)
 	clear(t.kv.names)
 	clear(t.batch)
+	clear(t.results)
 	clear(t.ms[:cap(t.ms)])
 	clear(t.item[:cap(t.item)])
 	*t = transaction{
 		elements: t.elements[:0], acks: t.acks[:0], appends: t.appends[:0], commits: t.commits[:0], batch: t.batch[:0],
-		kv: kvBatch{ops: t.kv.ops[:0], names: t.kv.names[:0]}, ms: t.ms[:0], item: t.item[:0],
+		results: t.results[:0], kv: kvBatch{ops: t.kv.ops[:0], names: t.kv.names[:0]}, ms: t.ms[:0], item: t.item[:0],
 	}
 }
 

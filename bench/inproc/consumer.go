@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"time"
 
 	"queen/bench/internal/message"
@@ -26,6 +27,7 @@ func (l *load) register() error {
 func (l *load) consume() {
 	var acks []engine.Ack
 	var ops []engine.Op
+	var room []engine.Result
 	for l.ctx.Err() == nil {
 		d, err := l.pop(time.Second)
 		if err != nil {
@@ -53,7 +55,8 @@ func (l *load) consume() {
 		for i := range acks {
 			ops = append(ops, &acks[i])
 		}
-		results, err := l.e.Do(l.ctx, caller, engine.Batch{Ops: ops})
+		room = slices.Grow(room[:0], len(ops))
+		results, err := l.e.Do(l.ctx, caller, engine.Batch{Ops: ops, Results: room})
 		if err != nil {
 			if l.ctx.Err() == nil {
 				l.fail("ack: %w", err)

@@ -36,6 +36,7 @@ type producer struct {
 	messages []engine.Message
 	appends  []engine.Append
 	ops      []engine.Op
+	results  []engine.Result
 }
 
 func newProducer(l *load, i int) *producer {
@@ -62,7 +63,8 @@ func (l *load) produce(i int) {
 func (p *producer) push() {
 	p.build()
 	start := time.Now()
-	results, err := p.l.e.Do(p.l.ctx, caller, engine.Batch{Ops: p.ops})
+	p.results = slices.Grow(p.results[:0], len(p.ops))
+	results, err := p.l.e.Do(p.l.ctx, caller, engine.Batch{Ops: p.ops, Results: p.results})
 	if err != nil {
 		if p.l.ctx.Err() == nil {
 			p.l.fail("push: %w", err)
