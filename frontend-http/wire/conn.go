@@ -30,6 +30,8 @@ type Conn struct {
 	linger  atomic.Bool              // LingerOnClose was called
 	closing atomic.Bool              // Close was called
 
+	reads, writes deadline // of either direction
+
 	// mu guards the raw descriptor. INVARIANT: fd is used only with mu held and closed false, and closed is set before the
 	// descriptor is closed; so a number that the kernel gave to another connection is never used.
 	mu struct {
@@ -43,6 +45,7 @@ type Conn struct {
 
 func newConn(l *Listener, tcp *net.TCPConn) (*Conn, error) {
 	c := &Conn{Conn: tcp, tcp: tcp, ln: l}
+	c.reads.tell, c.writes.tell = tcp.SetReadDeadline, tcp.SetWriteDeadline
 	raw, err := tcp.SyscallConn()
 	if err != nil {
 		return nil, err
@@ -167,6 +170,9 @@ func (c *Conn) LingerOnClose() {
 func (c *Conn) Read(p []byte) (int, error) {
 	c.reading.Store(true)
 	n, err := c.Conn.Read(p)
+	for n == 0 && c.reads.early(err) {
+		n, err = c.Conn.Read(p)
+	}
 	c.reading.Store(false)
 	if n > 0 && !c.spoke.Load() {
 		c.spoke.Store(true)
@@ -180,11 +186,25 @@ func (c *Conn) Read(p []byte) (int, error) {
 // Write writes for the serving goroutine and notes on a delivery that its answer went out, or failed.
 func (c *Conn) Write(p []byte) (int, error) {
 	n, err := c.Conn.Write(p)
+	for n < len(p) && c.writes.early(err) {
+		var more int
+		more, err = c.Conn.Write(p[n:])
+		n += more
+	}
 	if d := c.pending.Load(); d != nil {
 		c.noteWrite(d, err)
 	}
 	return n, err
 }
+
+// SetReadDeadline implements net.Conn.
+func (c *Conn) SetReadDeadline(t time.Time) error { return c.reads.set(t) }
+
+// SetWriteDeadline implements net.Conn.
+func (c *Conn) SetWriteDeadline(t time.Time) error { return c.writes.set(t) }
+
+// SetDeadline implements net.Conn.
+func (c *Conn) SetDeadline(t time.Time) error { return errors.Join(c.reads.set(t), c.writes.set(t)) }
 
 // Close closes the connection and settles what is pending on it. Called by the serving goroutine it lingers when
 // LingerOnClose was called, or when an answer is still under observation: after "Connection: close" no further read
