@@ -220,6 +220,9 @@ func (n *Node) propose(wait bool) error {
 // riders are parked pops that ride behind the pushes that will feed them: one commit from producer
 // to consumer. Queues that hold messages back have none, since such a pop would find nothing.
 func (n *Node) riders(subs []*submission) []*submission {
+	if n.park.count() == 0 {
+		return nil // as under load; who parks from now on is woken by apply
+	}
 	var out []*submission
 	left := n.fuser.room
 	for _, s := range subs {
