@@ -37,7 +37,7 @@ func main() {
 	flag.IntVar(&o.partitions, "partitions", 1000, "partitions")
 	flag.DurationVar(&o.warm, "warm", 5*time.Second, "time that is not counted")
 	flag.DurationVar(&o.length, "length", 20*time.Second, "time that is counted")
-	flag.IntVar(&o.processors, "processors", max(runtime.NumCPU()/4, 1), "processors the loader takes beside the node")
+	flag.IntVar(&o.processors, "processors", max(runtime.NumCPU()/4, 1), "processors the loader takes beside the node, and that of the peer beside its server")
 	asJSON := flag.Bool("json", false, "print one JSON object")
 	flag.Parse()
 	r, err := run(o)
@@ -76,8 +76,11 @@ func run(o options) (*report.Report, error) {
 	if o.peer == "" {
 		return out, nil
 	}
-	text, err := exec.Command(o.peer, "--connections", fmt.Sprint(o.connections), "--warm", o.warm.String(), "--length",
-		o.length.String()).Output()
+	peering := exec.Command(o.peer, "--connections", fmt.Sprint(o.connections), "--warm", o.warm.String(), "--length",
+		o.length.String())
+	// Its loader has what this one has; its server is made of processes that do not know the setting.
+	peering.Env = append(os.Environ(), fmt.Sprint("GOMAXPROCS=", o.processors))
+	text, err := peering.Output()
 	if err != nil {
 		return nil, fmt.Errorf("peer: %w: %s", err, text)
 	}
