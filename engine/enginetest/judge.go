@@ -182,7 +182,8 @@ func (s *state) excused(t format.Tenant, a *engine.Ack, got, want *engine.Result
 	}
 	if w == engine.CodeNotLeased && group != nil {
 		// A pop of the group that came back without this partition may have looked at it; then S-ack-15 holds too.
-		return g == "" && (got.Ack.Noop || got.Ack.Released && s.remembers(group.cursor(p), a.Lease, o)) || slices.Contains(nowhere, g) || g == engine.CodeAlreadyCommitted ||
+		repeat := got.Ack.Released && s.remembers(group.cursor(p), a.Lease, o)
+		return g == "" && (got.Ack.Noop || repeat) || slices.Contains(nowhere, g) || g == engine.CodeAlreadyCommitted ||
 			g == engine.CodeBadStatus
 	}
 	return false
