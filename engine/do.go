@@ -72,6 +72,9 @@ var doCalls = sync.Pool{New: func() any { return new(doCall) }}
 // keptOps is how many ops a call may have had that is kept.
 const keptOps = 1 << 12
 
+// keptMessages is how many messages a call's tables may have room for that are kept.
+const keptMessages = 1 << 14
+
 // newCall begins a call that puts what consumers do into use and what grows storage into write, which may be
 // the same. It answers in room if that is enough.
 func (n *Node) newCall(c Caller, ops []Op, room []Result, use, write *submission) *doCall {
@@ -91,7 +94,7 @@ func (n *Node) newCall(c Caller, ops []Op, room []Result, use, write *submission
 
 // recycle ends a call's use of d. What the submissions hold is not d's.
 func (d *doCall) recycle() {
-	if len(d.ops) > keptOps || cap(d.push.frame) > pooledBytes {
+	if len(d.ops) > keptOps || cap(d.push.frame) > pooledBytes || cap(d.push.msgs) > keptMessages {
 		return
 	}
 	clear(d.after)

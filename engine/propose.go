@@ -175,10 +175,27 @@ func (n *Node) commit(ctx context.Context, subs ...*submission) *Error {
 	if n.fuser.submit(n.seq.Prompt(), subs...) {
 		n.lead()
 	}
-	for _, s := range subs {
-		if err := s.wait(ctx); err != nil {
-			return err
+	return waitAll(ctx, subs)
+}
+
+// waitAll waits for what one call contributes. When a part fails, what is in no entry yet is withdrawn, and the outcome is
+// unknown unless no part was or may still be carried out.
+func waitAll(ctx context.Context, subs []*submission) *Error {
+	for i, s := range subs {
+		err := s.wait(ctx)
+		if err == nil {
+			continue
 		}
+		done := i > 0
+		for _, later := range subs[i+1:] {
+			done = !later.withdraw() || done
+		}
+		if done {
+			part := *err
+			part.Outcome = OutcomeUnknown
+			err = &part
+		}
+		return err
 	}
 	return nil
 }

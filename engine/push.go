@@ -47,7 +47,7 @@ type msgPlace struct{ op, at int }
 
 // emptied is a new encoder with p's memory.
 func (p *pushEncoder) emptied() pushEncoder {
-	most := 0
+	most := len(p.msgs) // those of a frame that was refused
 	for i := range p.frames {
 		most = max(most, p.frames[i].to-p.frames[i].from)
 	}

@@ -24,16 +24,17 @@ const deadlineStep = time.Second
 
 // context is a context that ends after d.after, or up to deadlineStep later. Nobody cancels it.
 func (d *deadlines) context() context.Context {
-	now := time.Now()
-	s := d.newest.Load()
-	if s != nil && now.Before(s.until) {
-		return s.ctx
+	for {
+		now := time.Now()
+		s := d.newest.Load()
+		if s != nil && now.Before(s.until) {
+			return s.ctx
+		}
+		next := &sharedDeadline{until: now.Add(deadlineStep)}
+		next.ctx, next.cancel = context.WithTimeout(context.Background(), d.after+deadlineStep)
+		if d.newest.CompareAndSwap(s, next) {
+			return next.ctx
+		}
+		next.cancel() // another call was faster
 	}
-	next := &sharedDeadline{until: now.Add(deadlineStep)}
-	next.ctx, next.cancel = context.WithTimeout(context.Background(), d.after+deadlineStep)
-	if !d.newest.CompareAndSwap(s, next) {
-		next.cancel()
-		return d.newest.Load().ctx // another call was faster
-	}
-	return next.ctx
 }

@@ -65,7 +65,7 @@ const keptMembers = 64
 
 // reset forgets the request but keeps the room.
 func (t *transaction) reset() {
-	if cap(t.elements) > keptItems || len(t.byName) > 0 || max(cap(t.ms), cap(t.item)) > keptMembers {
+	if max(cap(t.elements), cap(t.commits), cap(t.batch)) > keptItems || len(t.byName) > 0 || max(cap(t.ms), cap(t.item)) > keptMembers {
 		*t = transaction{}
 		return
 	}
