@@ -109,13 +109,19 @@ func dialAsk(ctx context.Context, raft string, t *TLS, q *request, addr string) 
 	if t != nil {
 		c = tls.Client(c, t.clientConfig(side))
 	}
+	// The handshake is part of the write, and knows no context.
+	defer context.AfterFunc(ctx, func() { c.Close() })()
 	_ = c.SetDeadline(time.Now().Add(answerWithin))
 	q.Protocol, q.AddrLen = protocol, uint32(len(addr))
 	copy(q.Magic[:], requestMagic)
 	var b bytes.Buffer
 	_ = binary.Write(&b, binary.LittleEndian, q) // to memory
 	b.WriteString(addr)
-	if _, err = c.Write(b.Bytes()); err != nil {
+	_, err = c.Write(b.Bytes())
+	if ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	if err != nil {
 		c.Close()
 		return nil, err
 	}

@@ -23,7 +23,8 @@ import (
 type links struct {
 	s        *Sequencer
 	listener net.Listener
-	// incarnation tells the streams of this life of the process from those of an earlier one.
+	// incarnation tells the streams of this life of the process from those of an earlier one: how often the disk was opened, which
+	// grows from start to start whatever the clock does.
 	incarnation uint64
 	// takenWithin is how long the leader may take none of what was handed over before it is connected to anew.
 	takenWithin time.Duration
@@ -80,7 +81,7 @@ func newLinks(s *Sequencer) (*links, error) {
 	if s.o.TLS != nil {
 		l.listener = tls.NewListener(l.listener, s.o.TLS.Listener)
 	}
-	l.incarnation = uint64(time.Now().UnixNano())
+	_, l.incarnation = s.log.Disk()
 	l.mu.taken, l.mu.conns = map[format.Replica]*taken{}, map[net.Conn]struct{}{}
 	l.done.Add(1)
 	go l.accept()
@@ -252,7 +253,9 @@ func (l *links) serve(c net.Conn) {
 	}
 	t := l.takenOf(h)
 	if t == nil {
-		return // an older stream than one that is there
+		l.s.o.Log.Warn("a stream of commands was refused, since a newer one of its node is there", "node", h.node, "from", c.RemoteAddr(),
+			"incarnation", h.incarnation, "epoch", h.epoch)
+		return
 	}
 	t.mu.Lock()
 	number, refused := t.number, slices.Clone(t.refused)

@@ -9,6 +9,7 @@ import (
 
 	"queen/engine"
 	"queen/engine/format"
+	"queen/engine/vfs"
 )
 
 // picky is a node that takes commands of one byte for readable and no others.
@@ -47,6 +48,38 @@ func TestUnreadableHandover(t *testing.T) {
 	}
 	if _, err := l.takeOne(2, of, 5, engine.Handover{}); err == nil || of.number != 3 {
 		t.Errorf("a handover out of its turn: %v, %d", err, of.number)
+	}
+}
+
+// TestIncarnations: each start of a node has a higher incarnation, by which the leader takes its streams and refuses those of an earlier
+// one.
+func TestIncarnations(t *testing.T) {
+	o := testOptions(vfs.NewMem())
+	earlier := hello{node: 5, epoch: 7}
+	taker := &links{}
+	taker.mu.taken = map[format.Replica]*taken{}
+	for start := range uint64(3) {
+		f, err := openFloorLog(o)
+		must(t, err)
+		must(t, f.append(1))
+		s := &Sequencer{o: Options{Node: 5, Listen: freePair(t)}.withDefaults(), log: f.db.log, ended: make(chan struct{})}
+		l, err := newLinks(s)
+		must(t, err)
+		if l.incarnation != start+1 {
+			t.Errorf("start %d has incarnation %d", start+1, l.incarnation)
+		}
+		now := earlier
+		now.incarnation = l.incarnation
+		if taker.takenOf(now) == nil {
+			t.Errorf("the stream of start %d is refused", start+1)
+		}
+		if start > 0 && taker.takenOf(earlier) != nil {
+			t.Errorf("a stream of start %d is taken after that of start %d", start, start+1)
+		}
+		earlier = now
+		close(s.ended)
+		l.close()
+		must(t, f.db.log.Close())
 	}
 }
 

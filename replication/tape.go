@@ -29,6 +29,7 @@ type tape struct {
 		changed sync.Cond
 		kept    []byte // from byte from on
 		from    uint64
+		sent    uint64 // bytes that were handed to a connection, at most
 		sum     *xxh3.Hasher
 		whole   bool        // all is written
 		ended   bool        // ctx has ended: nobody takes it any more
@@ -129,6 +130,9 @@ func (t *tape) play(c net.Conn, to io.Writer, at uint64) error {
 	go func() {
 		err := t.hear(c)
 		t.leave(c)
+		if err != nil {
+			c.Close() // a write may wait for who takes nothing
+		}
 		heard <- err
 	}()
 	err := t.send(c, to, at)
@@ -170,9 +174,13 @@ func (t *tape) next(c net.Conn, at uint64) ([]byte, error) {
 		switch {
 		case t.mu.ended || t.mu.taker != c:
 			return nil, errTapeEnded
+		case at < t.mu.from: // another connection took it further
+			return nil, errTapeEnded
 		case at < t.mu.from+uint64(len(t.mu.kept)):
 			piece := t.mu.kept[at-t.mu.from:]
-			return piece[:min(len(piece), tapePiece)], nil
+			piece = piece[:min(len(piece), tapePiece)]
+			t.mu.sent = max(t.mu.sent, at+uint64(len(piece)))
+			return piece, nil
 		case t.mu.whole:
 			return nil, nil
 		}
@@ -188,7 +196,9 @@ func (t *tape) hear(c net.Conn) error {
 		if err != nil {
 			return err
 		}
-		t.confirm(n)
+		if err := t.confirm(n); err != nil {
+			return err
+		}
 		if n == tapeTaken {
 			t.cancel()
 			return nil
@@ -196,15 +206,22 @@ func (t *tape) hear(c net.Conn) error {
 	}
 }
 
-func (t *tape) confirm(n uint64) {
+// confirm lets go of what came. More than was sent can not have come.
+func (t *tape) confirm(n uint64) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.mu.taken = t.mu.taken || n == tapeTaken
-	if n > t.mu.from && n <= t.mu.from+uint64(len(t.mu.kept)) {
+	switch {
+	case n == tapeTaken:
+		t.mu.taken = true
+	case t.mu.ended: // nothing is kept any more
+	case n > t.mu.sent:
+		return fmt.Errorf("replication: of a copy byte %d was confirmed, and %d were sent", n, t.mu.sent)
+	case n > t.mu.from:
 		t.mu.kept = t.mu.kept[n-t.mu.from:]
 		t.mu.from = n
 		t.mu.changed.Broadcast()
 	}
+	return nil
 }
 
 // leave notes that a connection has broken.

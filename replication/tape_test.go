@@ -143,6 +143,46 @@ func TestTapeOfOtherBytes(t *testing.T) {
 	}
 }
 
+// TestTapeConfirmedBeyond: what was not sent is not confirmed, and a connection that is behind one that took the tape further ends.
+func TestTapeConfirmedBeyond(t *testing.T) {
+	tp := newTape(context.Background(), clock.Real(), 7)
+	defer tp.cancel()
+	near, far := net.Pipe()
+	defer near.Close()
+	if err := tp.begin(far, 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tp.Write(make([]byte, 3*tapePiece)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tp.next(far, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := tp.confirm(tapePiece + 1); err == nil {
+		t.Error("a byte that was not sent was confirmed")
+	}
+	if tp.mu.from != 0 || len(tp.mu.kept) != 3*tapePiece {
+		t.Errorf("%d bytes from %d are kept", len(tp.mu.kept), tp.mu.from)
+	}
+	if err := tp.confirm(tapePiece); err != nil {
+		t.Error(err)
+	}
+	if piece, err := tp.next(far, tapePiece-1); !errors.Is(err, errTapeEnded) {
+		t.Errorf("%d bytes came of what was let go of: %v", len(piece), err)
+	}
+	if piece, err := tp.next(far, tapePiece); err != nil || len(piece) != tapePiece {
+		t.Errorf("%d bytes came of what is kept: %v", len(piece), err)
+	}
+	heard := make(chan error)
+	go func() { heard <- tp.hear(far) }()
+	if err := writeNumber(near, 5*tapePiece); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-heard; err == nil {
+		t.Error("a connection goes on that confirmed what was not sent")
+	}
+}
+
 // TestTapeWithoutTaker: a tape that nobody takes for a while ends, and with it what writes it.
 func TestTapeWithoutTaker(t *testing.T) {
 	now := clock.NewFake(0)

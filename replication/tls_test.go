@@ -11,6 +11,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/hex"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"math/big"
@@ -187,6 +188,35 @@ func TestRenewedCertificates(t *testing.T) {
 	}
 	if _, err := query(ctx, c.peers[1], &TLS{To: func(string) *tls.Config { return former }}, askReport, 0, 1, ""); err == nil {
 		t.Error("the port above took a certificate of the former authority")
+	}
+}
+
+// TestQuestionEndsInTheHandshake: a question to a node that swallows what it is sent ends with its context.
+func TestQuestionEndsInTheHandshake(t *testing.T) {
+	addr := freePair(t)
+	side, err := sideAddress(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	silent, err := net.Listen("tcp", side)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		c, err := silent.Accept()
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		_, _ = io.ReadFull(c, make([]byte, 1)) // the handshake has begun
+		cancel()
+		_, _ = io.Copy(io.Discard, c) // until the other end closes
+	}()
+	if _, err := query(ctx, addr, newAuthority(t).node("node"), askReport, 0, 1, ""); !errors.Is(err, context.Canceled) {
+		t.Errorf("it came to %v", err)
 	}
 }
 
