@@ -336,9 +336,6 @@ admin GET /api/v1/system/kv-timers
 admin POST /api/v1/system/kv-timers
 admin GET /api/v1/system/ephemeral
 admin POST /api/v1/system/ephemeral
-admin GET /api/v1/system/shared-state
-admin GET /api/v1/system/link
-admin POST /api/v1/system/link/promote
 admin POST /api/v1/system/raft/membership/*what
 read-only GET /api/v1/raft/status
 public GET /auth/me
@@ -368,6 +365,7 @@ func TestGoneAndUnknownRoutes(t *testing.T) {
 		{"GET", "/api/v1/system/maintenance"}, {"POST", "/api/v1/system/maintenance"},
 		{"GET", "/api/v1/system/maintenance/pop"}, {"POST", "/api/v1/system/maintenance/pop"},
 		{"GET", "/api/v1/status/buffers"}, {"GET", "/api/v1/analytics/postgres-stats"},
+		{"GET", "/api/v1/system/shared-state"}, {"GET", "/api/v1/system/link"}, {"POST", "/api/v1/system/link/promote"},
 		{"POST", "/internal/api/anything"}, {"GET", "/internal/api/anything"},
 		{"DELETE", "/api/v1/queues/orders/clear"}, {"POST", "/api/v1/messages/7/t/dlq"},
 		{"GET", "/api/v1/nonsense"}, {"GET", "/nonsense"}, {"POST", "/nonsense"}, {"GET", "/api/v1/push"},

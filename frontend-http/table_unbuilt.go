@@ -14,9 +14,8 @@ func unbuiltRoutes() []*route {
 		"GET", "/api/v1/analytics/dlq-signatures",
 		"GET", "/api/v1/analytics/partition-liveness", "GET", "/api/v1/analytics/system-metrics",
 		"GET", "/api/v1/analytics/worker-metrics")
-	add(operator, admin, "System settings.", "GET", "/api/v1/system/shared-state",
-		"GET", "/api/v1/system/link", "POST", "/api/v1/system/link/promote",
-		"GET", "/api/v1/system/raft/membership/*what", "POST", "/api/v1/system/raft/membership/*what")
+	add(operator, admin, "System settings.", "GET", "/api/v1/system/raft/membership/*what",
+		"POST", "/api/v1/system/raft/membership/*what")
 	add(operator, readOnly, "Replication.", "GET", "/api/v1/raft/status")
 	add(operator, public, "Dashboard.", "GET", "/auth/me", "GET", "/auth/login", "POST", "/auth/login",
 		"GET", "/auth/logout", "POST", "/auth/logout", "GET", "/", "GET", "/assets/*file")

@@ -53,9 +53,6 @@ func (r *Resolved) translate(all map[string]string, l layer) []error {
 			}
 			text := all[name]
 			switch {
-			case u.feature != "" && text != "false":
-				errs = append(errs, fmt.Errorf("environment %s: %s is not built yet", name, u.feature))
-			case u.feature != "":
 			case u.key == "":
 				r.Warnings = append(r.Warnings, fmt.Sprintf("environment %s has no meaning here: %s", name, u.note))
 			default:

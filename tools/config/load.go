@@ -68,11 +68,7 @@ func AddFlags(fs *pflag.FlagSet) {
 			continue
 		}
 		v := &flagText{text: s.def, kind: s.kindName()}
-		usage := s.usage
-		if s.feature != "" {
-			usage += " (not built yet)"
-		}
-		f := fs.VarPF(v, s.flagName(), "", usage)
+		f := fs.VarPF(v, s.flagName(), "", s.usage)
 		if v.kind == boolKind.name {
 			f.NoOptDefVal = "true"
 		}
@@ -152,12 +148,6 @@ func pick(layers []layer, key string) raw {
 
 func (r *Resolved) resolve(s *setting, layers []layer) error {
 	v := pick(layers, s.key)
-	if s.feature != "" {
-		if v.text != s.def {
-			return fmt.Errorf("%s (%s): %s is not built yet", s.key, v.place, s.feature)
-		}
-		return nil
-	}
 	value := s.bind(&r.Config)
 	if err := value.Set(v.text); err != nil {
 		return fmt.Errorf("%s (%s): %w, not %q", s.key, v.place, err, s.shown(v.text))

@@ -210,8 +210,6 @@ func TestRefused(t *testing.T) {
 			"", []string{"with all three, or with none"}},
 		{"pull rate that nobody waits for", []string{"--node-id", "1", "--peers", "1=a:1", "--peer-addr", "127.0.0.1:7000", "--peer-pull-rate", "1kB"}, nil,
 			"", []string{"peer.pull.rate: 1000 bytes per second, want at least 64KiB"}},
-		{"upstream name of a missing part", nil, []string{"QUEEN_RAFT_TIMER_TICK_MS=50"}, "",
-			[]string{"environment QUEEN_RAFT_TIMER_TICK_MS: timers is not built yet"}},
 		{"tokens without a key", nil, []string{"JWT_ENABLED=true"}, "",
 			[]string{"jwt.enabled: nothing can verify a token: give jwt.secret"}},
 		{"secret without its switch", nil, []string{"JWT_SECRET=hunter2"}, "",
@@ -235,8 +233,8 @@ func TestRefused(t *testing.T) {
 			[]string{"tls.client.ca (flag --tls-client-ca) does nothing without tls.cert"}},
 		{"no network", []string{"--tenancy-header", "--tenancy-trusted-proxies", "proxy.example"}, nil, "",
 			[]string{"tenancy.trusted.proxies", "want addresses and networks"}},
-		{"upstream name of a missing part, by prefix", nil, []string{"QUEEN_KV_MAX_VALUE_BYTES=1"}, "",
-			[]string{"environment QUEEN_KV_MAX_VALUE_BYTES: the key-value store is not built yet"}},
+		{"unknown name beside upstream's", nil, []string{"QUEEN_RAFT_TIMER_TICK=50"}, "",
+			[]string{"did you mean QUEEN_RAFT_TIMER_TICK_MS?"}},
 		{"encryption key and ring", []string{"--encryption-keyring", "ring.yaml"}, []string{"QUEEN_ENCRYPTION_KEY=hunter2"}, "",
 			[]string{"encryption.keyring: encryption.key is there too"}},
 		{"upstream value", nil, []string{"RETENTION_INTERVAL=5s"}, "",
@@ -345,17 +343,35 @@ func TestTaken(t *testing.T) {
 	}
 }
 
+// TestNamesWithoutMeaning: what upstream names and we do not heed is said once, with the reason, and stops nothing.
+func TestNamesWithoutMeaning(t *testing.T) {
+	for _, c := range []struct{ set, want string }{
+		{"QUEEN_KV_MAX_VALUE_BYTES=1", "the limit is fixed here: 64 KiB"},
+		{"QUEEN_KV_MAX_OPS_PER_CALL=1", "the limit is fixed here: 256"},
+		{"QUEEN_KV_WRITE_RATE=100", "plan of a tenant (QUEEN_QUOTA_FILE)"},
+		{"QUEEN_TIMERS_MAX_HORIZON_S=60", "the limit is fixed here: 90 days"},
+		{"QUEEN_TIMERS_MAX_PAYLOAD_BYTES=1", "the limit is fixed here: 1 MiB"},
+		{"QUEEN_RAFT_TIMER_TICK_MS=50", "a timer fires when it is due"},
+		{"QUEEN_RAFT_TRACE_RETENTION_S=1", "seven days"},
+		{"QUEEN_EPHEMERAL_MAX_BYTES=2097152", "is taken as ephemeral.bytes"},
+	} {
+		r, err := load(t, nil, []string{c.set}, "")
+		if err != nil {
+			t.Errorf("%s: %v", c.set, err)
+			continue
+		}
+		name, _, _ := strings.Cut(c.set, "=")
+		if len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], name) || !strings.Contains(r.Warnings[0], c.want) {
+			t.Errorf("%s: %q do not say %q once", c.set, r.Warnings, c.want)
+		}
+	}
+}
+
 // TestUpstreamTable checks the table itself: every row leads somewhere, and what it translates to is accepted.
 func TestUpstreamTable(t *testing.T) {
 	for _, u := range upstream {
-		n := 0
-		for _, set := range []bool{u.key != "", u.feature != "", u.note != ""} {
-			if set {
-				n++
-			}
-		}
-		if n != 1 {
-			t.Errorf("%s: want exactly one of key, feature and note", u.name)
+		if (u.key == "") == (u.note == "") {
+			t.Errorf("%s: want exactly one of key and note", u.name)
 		}
 		if u.key != "" && (byKey(u.key) == nil || u.convert == nil) {
 			t.Errorf("%s leads to the unknown setting %s", u.name, u.key)
@@ -363,8 +379,8 @@ func TestUpstreamTable(t *testing.T) {
 	}
 	seen := map[string]bool{}
 	for i := range settings {
-		if s := &settings[i]; seen[s.key] || (s.bind == nil) == (s.feature == "") {
-			t.Errorf("%s is there twice, or is neither built nor of a missing part", s.key)
+		if s := &settings[i]; seen[s.key] || s.bind == nil {
+			t.Errorf("%s is there twice, or fills nothing in", s.key)
 		}
 		seen[settings[i].key] = true
 	}

@@ -4,15 +4,13 @@ package config
 type SettingInfo struct {
 	Key, Flag, Env, Default, Usage string
 	Secret                         bool
-	// Unbuilt names the part without which the setting is refused; "" for a setting that works.
-	Unbuilt string
 }
 
 // Reference lists every setting in the order of the help.
 func Reference() (out []SettingInfo) {
 	for i := range settings {
 		s := &settings[i]
-		info := SettingInfo{Key: s.key, Default: s.def, Usage: s.usage, Secret: s.secret, Unbuilt: s.feature}
+		info := SettingInfo{Key: s.key, Default: s.def, Usage: s.usage, Secret: s.secret}
 		if s.takes(fromFlag) {
 			info.Flag = "--" + s.flagName()
 		}

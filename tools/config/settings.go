@@ -15,10 +15,8 @@ type setting struct {
 	def string
 	// usage is the help line.
 	usage string
-	// bind gives the field; nil for a setting of a part that is not built.
+	// bind gives the field.
 	bind func(*Config) pflag.Value
-	// feature names the missing part of a setting that is known but not built. Any value but def stops the boot.
-	feature string
 	// needs is the key of a switch without which the setting would do nothing.
 	needs string
 	// objects says that the file may list mappings, which become a JSON array.
@@ -40,13 +38,6 @@ func (s *setting) envName() string {
 func (s *setting) takes(from source) bool { return s.only == 0 || s.only&from != 0 }
 
 const envPrefix = "QUEEN_"
-
-// The parts that are known but not built, as the refusal names them.
-const (
-	kvStore = "the key-value store"
-	timers  = "timers"
-	traces  = "message traces"
-)
 
 // settings is the table. It is made of parts, so that each file holds what belongs together.
 var settings = slices.Concat(nodeSettings, kafkaSettings, mcpSettings, authSettings, clusterSettings)

@@ -6,14 +6,13 @@ import (
 	"strings"
 )
 
-// foreignName is an environment name that Queen MQ documents. It has a key here, or a feature that is not built, or
-// neither, and then a note that says why it means nothing.
+// foreignName is an environment name that Queen MQ documents. It has a key here, or a note that says why it means
+// nothing.
 type foreignName struct {
 	// name is the environment name; one that ends in * is a prefix.
 	name    string
 	key     string
 	convert converter
-	feature string
 	note    string
 }
 
@@ -22,6 +21,7 @@ const (
 	otherLimit = "the limit is fixed here"
 	noStage    = "transactions are in the log and not staged in memory"
 	perCall    = "every call says it, and the default is fixed here"
+	inPlan     = "rates and quotas are in the plan of a tenant (QUEEN_QUOTA_FILE), the switch is POST /api/v1/system/kv-timers"
 )
 
 // upstream is the table. It is a fact about Queen MQ, not a list of our settings.
@@ -82,12 +82,17 @@ var upstreamNames = []foreignName{
 	{name: "JWT_ROLE_READ_ONLY", key: "jwt.role.read.only", convert: same},
 	{name: "JWT_ROLE_WRITE_ONLY", key: "jwt.role.write.only", convert: same},
 	{name: "JWT_SKIP_PATHS", key: "jwt.skip.paths", convert: same},
-	{name: "QUEEN_KV_*", feature: kvStore},
-	{name: "QUEEN_TIMERS_*", feature: timers},
+	{name: "QUEEN_KV_MAX_VALUE_BYTES", note: otherLimit + ": 64 KiB of compact JSON"},
+	{name: "QUEEN_KV_MAX_OPS_PER_CALL", note: otherLimit + ": 256"},
+	{name: "QUEEN_KV_MAX_KEYS_PER_CALL", note: otherLimit + ": 1024"},
+	{name: "QUEEN_KV_*", note: inPlan},
+	{name: "QUEEN_TIMERS_MAX_HORIZON_S", note: otherLimit + ": 90 days"},
+	{name: "QUEEN_TIMERS_MAX_PAYLOAD_BYTES", note: otherLimit + ": 1 MiB"},
+	{name: "QUEEN_TIMERS_*", note: inPlan},
 	{name: "QUEEN_EPHEMERAL_MAX_BYTES", key: "ephemeral.bytes", convert: number("")},
 	{name: "QUEEN_EPHEMERAL_*", note: "bounds of one queue are in its declaration, rates in the tenant's plan"},
-	{name: "QUEEN_RAFT_TIMER_TICK_MS", feature: timers},
-	{name: "QUEEN_RAFT_TRACE_RETENTION_S", feature: traces},
+	{name: "QUEEN_RAFT_TIMER_TICK_MS", note: "a timer fires when it is due and not at the next tick"},
+	{name: "QUEEN_RAFT_TRACE_RETENTION_S", note: "traces are kept for seven days"},
 
 	{name: "DEFAULT_TIMEOUT", note: perCall},
 	{name: "POP_DEFAULT_TIMEOUT_MS", note: perCall},
@@ -129,7 +134,7 @@ func (u *foreignName) matches(name string) bool {
 	return name == u.name
 }
 
-// among are the names of the environment that this row is about, sorted.
+// among are the names of the environment that this row is about, sorted; names that a row before it is about are not.
 func (u *foreignName) among(env map[string]string) []string {
 	if _, ok := env[u.name]; ok {
 		return []string{u.name}
@@ -139,7 +144,7 @@ func (u *foreignName) among(env map[string]string) []string {
 	}
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(env)) {
-		if u.matches(name) {
+		if foreign(name) == u {
 			names = append(names, name)
 		}
 	}

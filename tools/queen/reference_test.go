@@ -83,9 +83,6 @@ func settingsPage() string {
 	row := table(&b, "key", "environment", "default", "what")
 	for _, s := range config.Reference() {
 		what := s.Usage
-		if s.Unbuilt != "" {
-			what += ". Refused: " + s.Unbuilt + " is not built yet"
-		}
 		if s.Flag == "" {
 			what += ". Environment only"
 		}
