@@ -1,7 +1,6 @@
 package frontendmcp
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"net/http"
@@ -13,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"queen/engine/auth"
-	"queen/engine/format"
 )
 
 // post sends a request as raw HTTP and returns status and body.
@@ -287,23 +285,4 @@ func TestLimits(t *testing.T) {
 	ask(t, b, "explain_error", map[string]any{"error": "x"})
 	r.clock.Advance(time.Second)
 	ask(t, a, "explain_error", map[string]any{"error": "x"})
-}
-
-// TestAudit: what writes is told in the log and, when it did something, in the audit queue, with who and what and without
-// what was written.
-func TestAudit(t *testing.T) {
-	var log bytes.Buffer
-	r := newRig(t, func(o *Options) { o.Logger = textLogger(&log) })
-	s := r.connect(Identity{Principal: &auth.Principal{Roles: auth.Admin, Subject: "boss"}}, nil)
-	ask(t, s, "message_push", map[string]any{"queue": "q", "partition": "p", "messages": []any{map[string]any{"transaction_id": "t", "payload": "secret-word"}}})
-	ask(t, s, "queue_delete", map[string]any{"queue": "q"})
-	out := ask(t, s, "message_peek", map[string]any{"queue": AuditQueue, "partition": auditPartition})
-	rows := out["messages"].([]any)
-	require.Len(t, rows, 1, "the plan is no deed")
-	record := rows[0].(map[string]any)["payload"].(string)
-	for _, want := range []string{`"subject":"boss"`, `"tool":"message_push"`, `"verdict":"done"`, format.DefaultTenant.String(), `"client":"test 1"`} {
-		require.Contains(t, record, want)
-	}
-	require.Contains(t, log.String(), "verdict=planned")
-	require.NotContains(t, log.String()+record, "secret-word")
 }

@@ -5,10 +5,13 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"reflect"
+	"slices"
 	"time"
 
 	"queen/engine"
 	"queen/engine/diagnosis"
+	"queen/engine/format"
 )
 
 // Where records of what was done are kept, in the tenant of who did it.
@@ -16,6 +19,34 @@ const (
 	AuditQueue     = diagnosis.AuditQueue
 	auditPartition = "mcp"
 )
+
+// auditQueueKept is the refusal of a call that would write, erase or hide records of what was done.
+var auditQueueKept = &toolError{Code: "audit_queue", Message: "the queue queen.audit holds the records of calls: no tool writes to it or changes it",
+	Field: "queue", Hint: "message_peek, message_search and queen audit list read it"}
+
+// keepsAudit refuses calls of writing tools that name the audit queue: who is recorded must not write the records, empty or
+// configure their queue, create it with options under which they go, or move those who read them past them.
+func (c *call) keepsAudit(in any) error {
+	if c.tool.readOnly() {
+		return nil
+	}
+	if v := reflect.ValueOf(in).FieldByName("Queue"); v.IsValid() && v.String() == AuditQueue {
+		return auditQueueKept
+	}
+	return nil
+}
+
+// keepsAuditLetters refuses ids of dead letters of the audit queue: a replay would record again what was done once.
+func (c *call) keepsAuditLetters(ids []format.DeadLetterID) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	rows, err := c.engine.Catalog().DeadLetters(c.ctx, c.caller, engine.DeadLetterFilter{Queue: AuditQueue, Limit: maxScan})
+	if slices.ContainsFunc(rows, func(d engine.DeadLetter) bool { return slices.Contains(ids, d.ID) }) {
+		return auditQueueKept
+	}
+	return err
+}
 
 // auditRecord is one call of a tool that writes. Arguments are told by their digest: they may hold payloads.
 type auditRecord struct {

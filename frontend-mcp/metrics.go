@@ -47,7 +47,7 @@ var methods = []string{"initialize", "server/discover", "ping", "tools/list", "t
 // refusals are the values of reason: why something is refused that another caller, or the same one later, may do. An
 // argument that is wrong is none of these.
 var refusals = []string{"host_refused", "origin_refused", "unauthorized", "forbidden", "tenant_refused", "rate_limited", "too_large", "confirm_invalid",
-	"confirm_expired", "confirm_used", "declined", "human_required", "group_in_use", "not_offered"}
+	"confirm_expired", "confirm_used", "declined", "human_required", "group_in_use", "not_offered", "audit_queue"}
 
 // refuse counts a refusal, if its code is one.
 func (m *Metrics) refuse(code string) {

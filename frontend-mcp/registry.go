@@ -83,7 +83,9 @@ func handle[In, Out any](f *Frontend, t *tool, ctx context.Context, req *mcp.Cal
 		return nil, out, f.counted(err)
 	}
 	defer c.end()
-	out, err = run(c, in)
+	if err = c.keepsAudit(in); err == nil {
+		out, err = run(c, in)
+	}
 	if ask, ok := err.(*askPerson); ok {
 		return ask.result, out, nil
 	}

@@ -18,6 +18,9 @@ func dlqPurge(c *call, in dlqWriteArgs) (out dlqWriteResult, err error) {
 	if err != nil {
 		return out, err
 	}
+	if err := c.keepsAuditLetters(ids); err != nil {
+		return out, err
+	}
 	target, name := in.target()
 	p := Plan{Action: "purge dead letters", Target: target, Effects: []string{"They can not be replayed any more."}}
 	if len(ids) == 0 && in.ErrorContains == "" {

@@ -514,6 +514,9 @@ type groupDeleteArgs struct {
 }
 
 func groupDelete(c *call, in groupDeleteArgs) (out Planned, err error) {
+	if in.Queue == "" || in.Group == "" { // to the engine, all of them
+		return out, badArgument("queue", "queue and group are needed, neither empty")
+	}
 	groups, err := c.groups(in.Queue, in.Group)
 	if err != nil {
 		return out, err

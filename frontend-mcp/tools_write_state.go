@@ -106,6 +106,9 @@ func dlqReplay(c *call, in dlqWriteArgs) (out dlqWriteResult, err error) {
 	if err != nil {
 		return out, err
 	}
+	if err := c.keepsAuditLetters(ids); err != nil {
+		return out, err
+	}
 	counts, err := c.letters(&in, len(ids))
 	if err != nil {
 		return out, err
