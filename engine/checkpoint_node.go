@@ -128,6 +128,7 @@ func (f *files) pause() error {
 
 func (f *files) start() {
 	f.started = true
+	f.duty.before = &f.n.ids.duty
 	f.duty.on.Store(true)
 	f.mover.nextBulk = f.firstBulk()
 	f.n.ids.start()

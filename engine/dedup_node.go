@@ -114,20 +114,8 @@ func (i *ids) run() {
 // turn adds the chunks that wait, then merges a little ahead. A full disk postpones: pushes with ids
 // wait then, others do not.
 func (i *ids) turn() error {
-	for {
-		i.mu.Lock()
-		if len(i.mu.jobs) == 0 {
-			i.mu.Unlock()
-			break
-		}
-		job := i.mu.jobs[0]
-		i.mu.Unlock()
-		if err := i.add(&job); err != nil {
-			return i.postponed(err)
-		}
-		i.mu.Lock()
-		i.mu.jobs = slices.Delete(i.mu.jobs, 0, 1)
-		i.mu.Unlock()
+	if err := i.addWaiting(); err != nil {
+		return i.postponed(err)
 	}
 	i.changing.Lock()
 	again, err := i.set.Step(stepRows)
@@ -137,6 +125,27 @@ func (i *ids) turn() error {
 		i.poke()
 	}
 	return i.postponed(err)
+}
+
+// addWaiting adds the chunks that wait.
+func (i *ids) addWaiting() error {
+	i.duty.busy.Store(true)
+	defer i.duty.busy.Store(false)
+	for {
+		i.mu.Lock()
+		if len(i.mu.jobs) == 0 {
+			i.mu.Unlock()
+			return nil
+		}
+		job := i.mu.jobs[0]
+		i.mu.Unlock()
+		if err := i.add(&job); err != nil {
+			return err
+		}
+		i.mu.Lock()
+		i.mu.jobs = slices.Delete(i.mu.jobs, 0, 1)
+		i.mu.Unlock()
+	}
 }
 
 func (i *ids) postponed(err error) error {

@@ -18,6 +18,10 @@ type duty struct {
 	pause time.Duration   // how many times as long as the work before it a pause is
 	// on is set once the node serves: nothing waits while it starts.
 	on atomic.Bool
+	// before, if there is any, is what goes before this work: while that is under way, this one rests dutyYield times
+	// as long, so that both together leave room for what callers wait for.
+	before *duty
+	busy   atomic.Bool // set while there is work
 
 	mu     sync.Mutex
 	rested int64 // mono reading at the end of the newest pause
@@ -29,6 +33,7 @@ const (
 	// dutyPause leaves a quarter of a processor to what nobody waits for, idPause half of one to the runs of new
 	// ids, which pushes need after some marks.
 	dutyPause = 3
+	dutyYield = 3
 	idPause   = 1
 	// dutyLong is the longest piece that counts, and dutyIdle the time after which it is taken for granted
 	// that most of it was no work.
@@ -37,7 +42,7 @@ const (
 )
 
 // rest is called by background work every millisecond or so, between two steps. It holds no lock of its
-// caller's and waits at most pause*dutyLong for each goroutine that works.
+// caller's and waits at most dutyYield*pause*dutyLong for each goroutine that works.
 func (d *duty) rest() {
 	if !d.on.Load() {
 		return
@@ -49,7 +54,11 @@ func (d *duty) rest() {
 		return
 	}
 	if worked < dutyIdle {
-		t := d.clock.NewTimer(d.pause * min(worked, dutyLong))
+		pause := d.pause * min(worked, dutyLong)
+		if d.before != nil && d.before.busy.Load() {
+			pause *= dutyYield
+		}
+		t := d.clock.NewTimer(pause)
 		defer t.Stop()
 		select {
 		case <-t.C():

@@ -41,6 +41,12 @@ func TestDuty(t *testing.T) {
 	rests(12 * time.Millisecond)
 	fake.Advance(dutyIdle - time.Microsecond)
 	rests(3 * dutyLong) // a long piece counts as a short one
+	d.before = new(duty)
+	fake.Advance(4 * time.Millisecond)
+	rests(12 * time.Millisecond) // nothing goes before it
+	d.before.busy.Store(true)
+	fake.Advance(4 * time.Millisecond)
+	rests(dutyYield * 12 * time.Millisecond)
 	fake.Advance(4 * time.Millisecond)
 	done := rest()
 	fake.WaitArmed(1)
