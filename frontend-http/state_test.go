@@ -234,6 +234,32 @@ func TestTraces(t *testing.T) {
 		is(400).equal(`"name_too_long"`, "code")
 }
 
+// TestTracesExpire: a note is gone seven days after it was made, from every list and before any sweep (S-ret-9).
+func TestTracesExpire(t *testing.T) {
+	n, c := startNodeOn(t)
+	n.push1("q", "p", "m1", `1`)
+	partition := n.get("/api/v1/pop/queue/q?subscriptionMode=all").is(200).str("partitionId")
+	left := func(want string) {
+		t.Helper()
+		n.get("/api/v1/traces/by-name/a").is(200).equal(want, "total")
+		if got := len(n.get("/api/v1/traces/" + partition + "/m1").is(200).at("traces").([]any)); fmt.Sprint(got) != want {
+			t.Fatalf("%d notes of the message, want %s", got, want)
+		}
+	}
+	for range 2 {
+		n.post("/api/v1/traces", fmt.Sprintf(`{"transactionId":"m1","partitionId":%q,"traceNames":"a","data":1}`, partition)).is(201)
+		c.Advance(time.Hour)
+	}
+	left("2")
+	c.Advance(7*24*time.Hour - 2*time.Hour - time.Second)
+	left("2")
+	c.Advance(2 * time.Second)
+	left("1")
+	c.Advance(time.Hour)
+	left("0")
+	n.get("/api/v1/traces/names").is(200).equal(`[]`, "trace_names")
+}
+
 // TestRepeatedCallUnderAKey: a call that was answered is answered alike again, whatever the broker minted for it (R-22).
 func TestRepeatedCallUnderAKey(t *testing.T) {
 	n := start(t)
