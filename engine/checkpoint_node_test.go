@@ -37,7 +37,7 @@ func TestRandomWithCheckpoints(t *testing.T) {
 					}
 					return memnode.Open(o)
 				},
-				Seed: *randomSeed, Ops: listed(*randomOps / 2), Crashes: listed(*randomOps / 100),
+				Seed: *randomSeed, Ops: listed(*randomOps / 2), Crashes: listed(*randomOps / 100), Keyed: true,
 			})
 		})
 	}
