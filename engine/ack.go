@@ -310,8 +310,6 @@ func joins(r *format.AckRun, it *ackItem) bool {
 // results answers every op that was encoded.
 func (e *ackEncoder) results(out []Result) {
 	verdicts := e.sub.items()
-	var room [8]format.QueueID
-	queues := e.queues(room[:0])
 	var t tally
 	for i := range e.groups {
 		g := &e.groups[i]
@@ -334,10 +332,14 @@ func (e *ackEncoder) results(out []Result) {
 				e.count(item.status, &row)
 			}
 		}
-		if queues[i] != t.queue {
+		queue := res.Queue
+		if e.again {
+			queue = e.queueOf(g.partition)
+		}
+		if queue != t.queue {
 			row[stats.AckRequests] = 1
 		}
-		t.add(e.n, e.caller.Tenant, queues[i], &row)
+		t.add(e.n, e.caller.Tenant, queue, &row)
 		if res.Filed {
 			e.n.counters.deadLettered.Add(uint64(res.FiledEnd - res.FiledFirst))
 		}
@@ -345,18 +347,12 @@ func (e *ackEncoder) results(out []Result) {
 	t.done(e.n, e.caller.Tenant, stats.AckRequests)
 }
 
-// queues appends the queue of every group's partition; 0 where it is gone.
-func (e *ackEncoder) queues(out []format.QueueID) []format.QueueID {
-	if len(e.groups) == 0 {
-		return out
-	}
+// queueOf looks up the queue of a partition of which the verdict does not tell it, 0 where it is gone.
+func (e *ackEncoder) queueOf(id format.PartitionID) format.QueueID {
 	e.n.state.RLock()
 	defer e.n.state.RUnlock()
-	for i := range e.groups {
-		queue, _ := e.n.state.m.QueueOf(e.groups[i].partition)
-		out = append(out, queue)
-	}
-	return out
+	queue, _ := e.n.state.m.QueueOf(id)
+	return queue
 }
 
 // judgedOne says that a refusal is about messages, not about the whole group: nothing was carried out,

@@ -39,9 +39,13 @@ func TestActivity(t *testing.T) {
 		acks = append(acks, &engine.Ack{Partition: d.Claims[i].PartitionID, Group: "g", Lease: d.Lease, HasOffset: true,
 			Offset: d.Claims[i].Last, Status: []format.AckStatus{format.AckCompleted, format.AckRetry}[i]})
 	}
-	out, err := r.node.Do(ctx, someone, engine.Batch{Ops: acks})
-	require.NoError(t, err)
-	require.Nil(t, out[1].Err)
+	keyed := someone
+	keyed.Key = "once"
+	for range 2 { // the repeat is a request of that queue, too, though it settles nothing
+		out, err := r.node.Do(ctx, keyed, engine.Batch{Ops: acks, Atomic: true})
+		require.NoError(t, err)
+		require.Nil(t, out[1].Err)
+	}
 	total := func(c engine.Caller, q format.QueueID) (all []stats.Counts) {
 		points, _ := r.node.Activity(c, q, 0, format.Wall(r.clock.Now()))
 		for _, p := range points {
@@ -54,10 +58,11 @@ func TestActivity(t *testing.T) {
 		require.NoError(t, err)
 		return info.ID
 	}
-	consumed := stats.Counts{stats.PopRequests: 1, stats.PopMessages: 3, stats.PopEmpty: 1, stats.AckRequests: 1,
+	consumed := stats.Counts{stats.PopRequests: 1, stats.PopMessages: 3, stats.PopEmpty: 1, stats.AckRequests: 2,
 		stats.AckSuccess: 1, stats.AckFailed: 1, stats.PopLag: 180_000_000, stats.PopLagMax: 60_000_000}
 	require.Equal(t, []stats.Counts{{stats.PushRequests: 1, stats.PushMessages: 3, stats.PushBytes: 4}, consumed}, total(someone, id("q")))
 	require.Equal(t, []stats.Counts{{stats.PushRequests: 1, stats.PushMessages: 1, stats.PushBytes: 1}, {}}, total(someone, id("r")))
+	consumed[stats.Transactions] = 1
 	require.Equal(t, []stats.Counts{{stats.PushRequests: 1, stats.PushMessages: 4, stats.PushBytes: 5}, consumed}, total(someone, 0))
 	require.Empty(t, total(engine.Caller{Tenant: format.Tenant{7}}, id("q")))
 }

@@ -217,6 +217,8 @@ type PopResult struct {
 
 // AckResult is the verdict about one Ack. Cursors name the next offset to deliver.
 type AckResult struct {
+	// Queue is that of the partition; 0 when there is no such partition, and in verdicts that a key remembers.
+	Queue         QueueID
 	Before, After Offset
 	// LeaseFirst and LeaseEnd are the leased range before the call, equal when none.
 	LeaseFirst, LeaseEnd Offset

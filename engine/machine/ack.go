@@ -43,6 +43,7 @@ func (m *Machine) openAck(c *format.Ack, res *format.AckResult) (ackRun, format.
 	if p == nil {
 		return ackRun{}, format.CodeUnknownPartition
 	}
+	res.Queue = format.QueueID(p.queue)
 	r := ackRun{m: m, cmd: c, res: res, q: m.queues[p.queue]}
 	if r.g = r.q.groupBy(c.Group); r.g == nil {
 		return r, format.CodeNotLeased
@@ -83,7 +84,7 @@ func (r *ackRun) repeated() format.Code {
 		return format.CodeLeaseInvalid
 	}
 	*r.res = format.AckResult{
-		Before: rc.before, After: rc.after, LeaseFirst: rc.before, LeaseEnd: rc.end, Released: true,
+		Queue: r.res.Queue, Before: rc.before, After: rc.after, LeaseFirst: rc.before, LeaseEnd: rc.end, Released: true,
 		Filed: rc.filed > 0, Dropped: rc.flags&receiptDropped != 0,
 	}
 	if rc.filed > 0 {

@@ -431,10 +431,10 @@ func (r *ref) ack(a *format.Ack) (format.Code, format.AckResult) {
 	q := r.owner[p.id]
 	g := q.groups[string(a.Group)]
 	if g == nil || g.cur[p.id] == nil {
-		return format.CodeNotLeased, format.AckResult{}
+		return format.CodeNotLeased, format.AckResult{Queue: q.id}
 	}
 	c := g.cur[p.id]
-	res := format.AckResult{Before: format.Offset(c.next), After: format.Offset(c.next)}
+	res := format.AckResult{Queue: q.id, Before: format.Offset(c.next), After: format.Offset(c.next)}
 	end := c.bound(r.t)
 	res.LeaseFirst, res.LeaseEnd = format.Offset(end), format.Offset(end)
 	if c.live(r.t) {
