@@ -112,7 +112,9 @@ type deadRec struct {
 	retries uint32
 }
 
-// enc and dec lay rows out little-endian and in field order.
+// enc and dec lay rows out little-endian and in field order. The rows that every message changes are encoded at fixed
+// offsets instead: each mark and each checkpoint encodes all that were changed, and growing a slice value by value takes
+// several times as long.
 type enc struct{ b []byte }
 
 func (e *enc) u64(v uint64) { e.b = binary.LittleEndian.AppendUint64(e.b, v) }
@@ -142,15 +144,23 @@ func (d *dec) id() (v format.UUID) {
 var partCodec = slab.Codec[partRec]{
 	Size: 88,
 	Encode: func(dst []byte, p *partRec) {
-		e := enc{dst[:0]}
-		for _, v := range [...]uint64{uint64(p.id), uint64(p.next), uint64(p.birth), uint64(p.bornW),
-			uint64(p.lastW), p.row, p.jpos} {
-			e.u64(v)
-		}
-		for _, v := range [...]uint32{uint32(p.birthOrd), p.queue, uint32(p.name), uint32(p.prev),
-			uint32(p.succ), uint32(p.cursors), uint32(p.side), p.flags} {
-			e.u32(v)
-		}
+		le := binary.LittleEndian
+		dst = dst[:88]
+		le.PutUint64(dst, uint64(p.id))
+		le.PutUint64(dst[8:], uint64(p.next))
+		le.PutUint64(dst[16:], uint64(p.birth))
+		le.PutUint64(dst[24:], uint64(p.bornW))
+		le.PutUint64(dst[32:], uint64(p.lastW))
+		le.PutUint64(dst[40:], p.row)
+		le.PutUint64(dst[48:], p.jpos)
+		le.PutUint32(dst[56:], uint32(p.birthOrd))
+		le.PutUint32(dst[60:], p.queue)
+		le.PutUint32(dst[64:], uint32(p.name))
+		le.PutUint32(dst[68:], uint32(p.prev))
+		le.PutUint32(dst[72:], uint32(p.succ))
+		le.PutUint32(dst[76:], uint32(p.cursors))
+		le.PutUint32(dst[80:], uint32(p.side))
+		le.PutUint32(dst[84:], p.flags)
 	},
 	Decode: func(src []byte, p *partRec) {
 		d := dec{src}
@@ -186,13 +196,18 @@ var sideCodec = slab.Codec[sideRec]{
 var cursorCodec = slab.Codec[cursorRec]{
 	Size: 48,
 	Encode: func(dst []byte, c *cursorRec) {
-		e := enc{dst[:0]}
-		e.u64(uint64(c.next))
-		e.u64(c.stamp)
-		for _, v := range [...]uint32{uint32(c.part), c.group, c.gen, c.flags, uint32(c.lease),
-			uint32(c.fifoPrev), uint32(c.fifoSucc), uint32(c.chain)} {
-			e.u32(v)
-		}
+		le := binary.LittleEndian
+		dst = dst[:48]
+		le.PutUint64(dst, uint64(c.next))
+		le.PutUint64(dst[8:], c.stamp)
+		le.PutUint32(dst[16:], uint32(c.part))
+		le.PutUint32(dst[20:], c.group)
+		le.PutUint32(dst[24:], c.gen)
+		le.PutUint32(dst[28:], c.flags)
+		le.PutUint32(dst[32:], uint32(c.lease))
+		le.PutUint32(dst[36:], uint32(c.fifoPrev))
+		le.PutUint32(dst[40:], uint32(c.fifoSucc))
+		le.PutUint32(dst[44:], uint32(c.chain))
 	},
 	Decode: func(src []byte, c *cursorRec) {
 		d := dec{src}
@@ -205,15 +220,21 @@ var cursorCodec = slab.Codec[cursorRec]{
 var leaseCodec = slab.Codec[leaseRec]{
 	Size: 88,
 	Encode: func(dst []byte, l *leaseRec) {
-		e := enc{dst[:0]}
-		e.id(l.id)
-		for _, v := range [...]uint64{uint64(l.first), uint64(l.end), uint64(l.expiry),
-			uint64(l.notBefore), l.stamp, uint64(l.delivered)} {
-			e.u64(v)
-		}
-		for _, v := range [...]uint32{l.attempts, l.retries, uint32(l.cursor), uint32(l.chain), uint32(l.worker), l.flags} {
-			e.u32(v)
-		}
+		le := binary.LittleEndian
+		dst = dst[:88]
+		copy(dst, l.id[:])
+		le.PutUint64(dst[16:], uint64(l.first))
+		le.PutUint64(dst[24:], uint64(l.end))
+		le.PutUint64(dst[32:], uint64(l.expiry))
+		le.PutUint64(dst[40:], uint64(l.notBefore))
+		le.PutUint64(dst[48:], l.stamp)
+		le.PutUint64(dst[56:], uint64(l.delivered))
+		le.PutUint32(dst[64:], l.attempts)
+		le.PutUint32(dst[68:], l.retries)
+		le.PutUint32(dst[72:], uint32(l.cursor))
+		le.PutUint32(dst[76:], uint32(l.chain))
+		le.PutUint32(dst[80:], uint32(l.worker))
+		le.PutUint32(dst[84:], l.flags)
 	},
 	Decode: func(src []byte, l *leaseRec) {
 		d := dec{src}
