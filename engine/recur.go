@@ -54,6 +54,17 @@ func newRecurrence(op *Timer) (recurrence, *Error) {
 	return r, nil
 }
 
+// CheckCron is what Do would refuse the recurrence for at now, so that a frontend can say it before anything is proposed.
+func (op *Timer) CheckCron(now format.Wall) *Error {
+	r, err := newRecurrence(op)
+	if err == nil && r.next(now) == 0 {
+		err = errNoTime()
+	}
+	return err
+}
+
+func errNoTime() *Error { return errBad("cron", "", "it names no time to come") }
+
 func (r *recurrence) compile() (err error) {
 	r.schedule, err = cron.ParseStandard("CRON_TZ=" + r.zone + " " + r.cron)
 	return err

@@ -87,7 +87,7 @@ func (d *doCall) due(op *Timer, cmd *format.Timer) *Error {
 			return err
 		}
 		if cmd.Due = r.next(d.n.wall()); cmd.Due == 0 && !d.repeating {
-			return errBad("cron", "", "it names no time to come")
+			return errNoTime()
 		}
 		cmd.Recur = r.text()
 	case op.At != 0:

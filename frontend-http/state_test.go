@@ -132,6 +132,35 @@ func TestTimerVerdicts(t *testing.T) {
 	n.do("DELETE", "/api/v1/timers/r/a%2F1", "").is(200).equal(`"absent"`, "status").equal(`false`, "ok")
 }
 
+// TestTimerCallIsWhole: a call with a bad op schedules, replaces and cancels nothing, whoever refuses the op, and says which one it
+// is; cancels of nothing are no refusal.
+func TestTimerCallIsWhole(t *testing.T) {
+	n := start(t)
+	op := func(key, rest string) string {
+		return `{"op":"schedule","queue":"r","timerKey":"` + key + `","payload":"MQ==",` + rest + `}`
+	}
+	call := func(ops ...string) answer {
+		return n.post("/api/v1/timers", `{"operations":[`+strings.Join(ops, ",")+`]}`)
+	}
+	call(op("old", `"delayMs":60000,"txn":"first"`)).is(200)
+	cancel := `{"op":"cancel","queue":"r","timerKey":"old"}`
+	for bad, reason := range map[string]string{
+		`"cron":"61 * * * *"`:           "timers_bad_cron",
+		`"cron":"* * * * *","txn":"id"`: "timers_bad_request", // what only the engine knows of
+	} {
+		for _, ops := range [][]string{{op("a", `"delayMs":60000`), op("b", bad)}, {cancel, op("b", bad)},
+			{op("old", `"delayMs":5,"txn":"second"`), op("b", bad), op("c", `"delayMs":1`)}} {
+			a := call(ops...).is(400).equal(`"`+reason+`"`, "reason")
+			if d := a.str("detail"); !strings.HasPrefix(d, "operation 1: ") {
+				t.Errorf("%s: %q does not say which op", bad, d)
+			}
+		}
+	}
+	n.get("/api/v1/timers/r").is(200).equal(`"old"`, "rows", 0, "timerKey").equal(`"first"`, "rows", 0, "txn").lacks("rows", 1)
+	call(op("a", `"delayMs":60000`), `{"op":"cancel","queue":"r","timerKey":"none"}`, cancel).is(200).
+		equal(`"scheduled"`, "results", 0, "status").equal(`"absent"`, "results", 1, "status").equal(`"cancelled"`, "results", 2, "status")
+}
+
 // TestTransactionStep: one call commits a worker's whole step; each refusal leaves nothing (S-txn-1 to 15).
 func TestTransactionStep(t *testing.T) {
 	n := start(t)

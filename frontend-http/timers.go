@@ -1,7 +1,9 @@
 package frontendhttp
 
 import (
+	"cmp"
 	"encoding/base64"
+	"errors"
 	"strings"
 
 	"queen/engine"
@@ -28,7 +30,7 @@ func timerRoutes() []*route {
 	}
 }
 
-// timers answers POST /api/v1/timers: one result per op, in order.
+// timers answers POST /api/v1/timers: one result per op, in order, or why nothing of the call took place.
 func timers(c *call) error {
 	b := timerBatch{now: format.Wall(c.f.opts.Clock.Now())}
 	err := operations(c.body(), timerOps, func(kind, detail string) error {
@@ -53,18 +55,13 @@ func timers(c *call) error {
 				return err
 			}
 		}
-		ctx, cancel := c.deadline(writeDeadline)
-		defer cancel()
-		if results, err = c.engine.Do(ctx, c.caller, engine.Batch{Ops: ops}); err != nil {
+		if results, err = c.commitTimers(ops); err != nil {
 			return err
 		}
 	}
 	o := out{c.buffer()}
 	o.open('{').key("results").open('[')
 	for i := range results {
-		if e := results[i].Err; e != nil {
-			return e
-		}
 		o.open('{')
 		o.num("index", int64(i))
 		o.timerItem(&b.ops[i], b.txns[i], &results[i].Timer)
@@ -73,6 +70,24 @@ func timers(c *call) error {
 	o.close(']').close('}')
 	c.send(200, o.b)
 	return nil
+}
+
+// commitTimers carries a call out as a whole: the answer to one op that is refused has no room for what became of the
+// others. A single op is whole by itself and needs no transaction.
+func (c *call) commitTimers(ops []engine.Op) ([]engine.Result, error) {
+	ctx, cancel := c.deadline(writeDeadline)
+	defer cancel()
+	results, err := c.engine.Do(ctx, c.caller, engine.Batch{Ops: ops, Atomic: len(ops) > 1})
+	var e *engine.Error
+	switch {
+	case errors.As(err, &e) && e.Failed != nil:
+		named := *e
+		named.Message = inOperation(e.Failed.Op, cmp.Or(e.Message, string(e.Code)))
+		return nil, &named
+	case err == nil && len(ops) == 1 && results[0].Err != nil:
+		return nil, results[0].Err
+	}
+	return results, err
 }
 
 // timerStatuses are the words for what became of a timer.
@@ -115,12 +130,7 @@ func cancelTimer(c *call) error {
 		return timersBad("timers_bad_txn", "txn must be at most 65535 bytes")
 	}
 	op.Message.TransactionID = txn // told back, and so a part of what is asked for
-	ctx, cancel := c.deadline(writeDeadline)
-	defer cancel()
-	results, err := c.engine.Do(ctx, c.caller, engine.Batch{Ops: []engine.Op{&op}})
-	if err == nil && results[0].Err != nil {
-		err = results[0].Err
-	}
+	results, err := c.commitTimers([]engine.Op{&op})
 	if err != nil {
 		return err
 	}

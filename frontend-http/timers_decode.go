@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"io"
 	"strings"
 	"time"
@@ -31,8 +32,19 @@ type timerBatch struct {
 var serverOwned = map[string]bool{"producerSub": true, "messageId": true, "deliverAt": true, "attempts": true,
 	"tenant": true, "tenantId": true}
 
-// add decodes one op.
+// add decodes one op; a refusal says which it is.
 func (b *timerBatch) add(ms jsonObject) *keyedRefusal {
+	bad := b.decode(ms)
+	if bad != nil {
+		bad.detail = inOperation(len(b.ops), bad.detail)
+	}
+	return bad
+}
+
+// inOperation says of which op of a call a refusal speaks.
+func inOperation(i int, detail string) string { return fmt.Sprintf("operation %d: %s", i, detail) }
+
+func (b *timerBatch) decode(ms jsonObject) *keyedRefusal {
 	for _, m := range ms {
 		if key := string(m.key); serverOwned[key] || strings.HasPrefix(key, "_") {
 			return timersBad("timers_server_owned_field", key+" is filled in by the broker")
@@ -141,7 +153,7 @@ func (b *timerBatch) when(op *engine.Timer, ms jsonObject) *keyedRefusal {
 		}
 		op.At = w
 	default:
-		return timerCron(op, ms)
+		return b.repeating(op, ms)
 	}
 	return nil
 }
@@ -150,7 +162,7 @@ func beyondHorizon() *keyedRefusal {
 	return &keyedRefusal{403, "timer_horizon_exceeded", "timers_horizon", "a timer may be at most 90 days ahead"}
 }
 
-func timerCron(op *engine.Timer, ms jsonObject) *keyedRefusal {
+func (b *timerBatch) repeating(op *engine.Timer, ms jsonObject) *keyedRefusal {
 	var ok bool
 	if op.Cron, ok = ms.text("cron"); !ok || op.Cron == "" {
 		return timersBad("timers_bad_cron", "cron must be a string of five fields")
@@ -167,6 +179,13 @@ func timerCron(op *engine.Timer, ms jsonObject) *keyedRefusal {
 		op.CatchUp = engine.CatchUpSkip
 	default:
 		return timersBad("timers_bad_catch_up", "catchUp must be one, all or skip")
+	}
+	if err := op.CheckCron(b.now); err != nil {
+		detail := err.Field + ": " + err.Message
+		if err.Limit != "" {
+			detail += ", want " + err.Limit
+		}
+		return timersBad("timers_bad_cron", detail)
 	}
 	return nil
 }

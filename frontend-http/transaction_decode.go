@@ -165,6 +165,9 @@ func (t *transaction) part(key string, ms jsonObject) error {
 		}
 		return orNil(t.kv.add(ms))
 	case "timers":
+		if len(t.timers.ops) == timerOps {
+			return timersBad("timers_too_many_ops", "more than 256 timer operations in one transaction")
+		}
 		return orNil(t.timers.add(ms))
 	case "positions":
 		return t.position(ms)
