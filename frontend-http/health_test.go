@@ -195,14 +195,20 @@ func TestMetricNames(t *testing.T) {
 	}
 }
 
-// TestCommitHistogram: what the engine counts comes out in the units of the names.
-func TestCommitHistogram(t *testing.T) {
+// TestEngineHistograms: what the engine counts comes out in the units of the names.
+func TestEngineHistograms(t *testing.T) {
 	e := &counting{sink: newSink()}
 	n := startWith(t, Options{Engine: e})
 	got := n.values()
 	for series, want := range map[string]string{
 		`queen_raft_commit_duration_seconds_bucket{le="0.000128"}`: "2",
 		`queen_raft_commit_duration_seconds_count`:                 "3",
+		`queen_timer_lateness_seconds_bucket{le="0.001024"}`:       "0",
+		`queen_timer_lateness_seconds_bucket{le="1.048576"}`:       "4",
+		`queen_timer_lateness_seconds_bucket{le="1073.741824"}`:    "4",
+		`queen_timer_lateness_seconds_count`:                       "5",
+		`queen_timer_lateness_seconds_sum`:                         "4003.5",
+		`queen_timer_oldest_overdue_seconds`:                       "2.5",
 		`queen_fsync_duration_seconds_count{file="log"}`:           "9",
 		`queen_fsync_duration_seconds_sum{file="log"}`:             "0.009",
 		`queen_disk_free_ratio`:                                    "0.25",
@@ -226,5 +232,7 @@ func (countingInspect) Stats() engine.Stats {
 	st := engine.Stats{Flushes: 9, FlushMicros: 9000, DiskTotal: 8, DiskFree: 2, LogBytes: 5, Overloaded: 6}
 	st.CommitMicros.Counts[7], st.CommitMicros.Counts[20] = 2, 1
 	st.CommitMicros.Sum = 1_000_100
+	st.TimerLateMicros.Counts[20], st.TimerLateMicros.Counts[31] = 4, 1
+	st.TimerLateMicros.Sum, st.TimerOldestLateMicros = 4_003_500_000, 2_500_000
 	return st
 }

@@ -65,6 +65,8 @@ var metricTable = []metricFamily{
 	{"queen_ephemeral_messages_total", "Messages of ephemeral queues, by what happened.", []string{"what"}, counter},
 	{"queen_ephemeral_dropped_total", "Ephemeral messages that nobody consumed, by cause.", []string{"cause"}, counter},
 	{"queen_locks_ops_total", "Acquires and renewals of locks.", []string{"outcome"}, counter},
+	{"queen_timer_lateness_seconds", "From when a timer was due to when it fired.", nil, gauge},
+	{"queen_timer_oldest_overdue_seconds", "How long the timer that is most overdue waits to fire; 0 when none is.", nil, gauge},
 }
 
 // engineCollector reads the engine at each scrape: counters, health, and per queue and group what the last sweep
@@ -169,20 +171,22 @@ func (s scrape) stats(st engine.Stats) {
 	}
 	s.ch <- prometheus.MustNewConstSummary(s.descs["queen_fsync_duration_seconds"], st.Flushes,
 		float64(st.FlushMicros)/1e6, nil, "log")
-	s.commits(&st.CommitMicros)
+	s.histogram("queen_raft_commit_duration_seconds", &st.CommitMicros, 5, 25) // 32 us to 34 s
+	s.histogram("queen_timer_lateness_seconds", &st.TimerLateMicros, 10, 30)   // 1 ms to 18 minutes: a stop makes many late
+	s.value("queen_timer_oldest_overdue_seconds", float64(st.TimerOldestLateMicros)/1e6)
 }
 
-// commits turns powers of two of microseconds into buckets: count i is of those of i bits, so below 2^i.
-func (s scrape) commits(h *engine.Histogram) {
+// histogram turns powers of two of microseconds into buckets, from 2^low to 2^high: count i is of those of i bits, so below
+// 2^i.
+func (s scrape) histogram(name string, h *engine.Histogram, low, high int) {
 	buckets, total := map[float64]uint64{}, uint64(0)
 	for i, n := range h.Counts {
 		total += n
-		if i >= 5 && i <= 25 { // 32 us to 34 s
+		if i >= low && i <= high {
 			buckets[float64(uint64(1)<<i)/1e6] = total
 		}
 	}
-	s.ch <- prometheus.MustNewConstHistogram(s.descs["queen_raft_commit_duration_seconds"], total,
-		float64(h.Sum)/1e6, buckets)
+	s.ch <- prometheus.MustNewConstHistogram(s.descs[name], total, float64(h.Sum)/1e6, buckets)
 }
 
 func (s scrape) status(st *engine.Status) {

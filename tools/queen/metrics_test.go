@@ -66,7 +66,8 @@ var driven = []string{
 	"queen_ephemeral_bytes", "queen_ephemeral_queues", "queen_ephemeral_parked",
 	"queen_ephemeral_messages_total pushed", "queen_ephemeral_messages_total delivered", "queen_ephemeral_messages_total acked",
 	"queen_ephemeral_messages_total redelivered", "queen_ephemeral_dropped_total bounds",
-	"queen_locks_ops_total granted", "queen_locks_ops_total refused", "queen_cluster_members answers",
+	"queen_locks_ops_total granted", "queen_locks_ops_total refused", "queen_timer_lateness_seconds",
+	"queen_timer_oldest_overdue_seconds", "queen_cluster_members answers",
 	"http_server_request_duration_seconds", "http_server_request_duration_seconds POST /api/v1/push 2xx sum", "queen_operation_duration_seconds http push ok",
 	"mcp_server_operation_duration_seconds", "queen_mcp_refused_total host_refused",
 	// of a node whose disk is full
@@ -115,6 +116,7 @@ func TestEveryMetricMoves(t *testing.T) {
 	n.readyFile = ready
 	driveQueues(t, n, seen)
 	driveRest(t, n, seen)
+	driveTimers(n, seen)
 	driveMCP(t, mcpAddr(t, ready))
 	for _, series := range driven {
 		seen.until(n, series)
@@ -227,6 +229,19 @@ func driveRest(t *testing.T, n *process, seen moved) {
 	queen(cli.Done, last, "ephemeral", "ack", "room", "-g", "g")
 	queen(cli.Done, "", "lock", "acquire", "l", "--ttl", "60s", "--owner", "a")
 	queen(cli.Partly, "", "lock", "acquire", "l", "--ttl", "60s", "--owner", "b")
+}
+
+// driveTimers lets a timer come due while none fires, and then fire.
+func driveTimers(n *process, seen moved) {
+	fire := func(on bool) {
+		n.must(200, "POST", "/api/v1/system/kv-timers", map[string]any{"timersFire": on}, nil)
+	}
+	fire(false)
+	n.must(200, "POST", "/api/v1/timers", map[string]any{"operations": []map[string]any{
+		{"op": "schedule", "queue": "later", "timerKey": "k", "delayMs": 0, "payload": "MQ=="}}}, nil)
+	seen.until(n, "queen_timer_oldest_overdue_seconds")
+	fire(true)
+	seen.until(n, "queen_timer_lateness_seconds")
 }
 
 // driveMCP calls a tool and is refused.
