@@ -14,6 +14,7 @@ type row struct {
 	Name    string `json:"name"`
 	Current bool   `json:"current"`
 	URL     string `json:"url"`
+	MCP     string `json:"mcp,omitempty"`
 	Token   string `json:"token,omitempty"`
 	CA      string `json:"ca,omitempty"`
 	Deleted bool   `json:"deleted,omitempty"`
@@ -29,12 +30,13 @@ var columns = []cli.Column[row]{
 	}, Help: "what is used where no context is named"},
 	{Head: "name", Cell: func(r row) string { return r.Name }, Key: true},
 	{Head: "url", Cell: func(r row) string { return r.URL }},
+	{Head: "mcp", Cell: func(r row) string { return r.MCP }, Wide: true, Help: "address of the MCP server, where it is not port 6633 of url's host"},
 	{Head: "token", Cell: func(r row) string { return r.Token }, Help: "where the token is: env:NAME, file://PATH or exec:COMMAND"},
 	{Head: "ca", Cell: func(r row) string { return r.CA }, Wide: true, Help: "PEM file of the authorities that https is checked with"},
 }
 
 func rowOf(f *remote.Contexts, c *remote.Context) row {
-	return row{Name: c.Name, Current: f.Current == c.Name, URL: c.URL, Token: c.Token, CA: c.CA}
+	return row{Name: c.Name, Current: f.Current == c.Name, URL: c.URL, MCP: c.MCP, Token: c.Token, CA: c.CA}
 }
 
 // Commands are those of "queen config" that are about contexts. settings checks a file of a node's settings, for
@@ -111,6 +113,7 @@ func setCommand(s cli.Streams) *cobra.Command {
 	var w cli.Write
 	fl := cmd.Flags()
 	fl.StringVar(&c.URL, "url", "", "the node's address; a new context needs one")
+	fl.StringVar(&c.MCP, "mcp", "", `address of the MCP server, for queen mcp; "" for http://HOST:6633/mcp of the node`)
 	fl.StringVar(&c.Token, "token-from", "", `where the token is: env:NAME, file://PATH or exec:COMMAND; "" for none`)
 	fl.StringVar(&c.CA, "ca", "", `PEM file of the authorities that certificates of https come from; "" for those of the system`)
 	use := fl.Bool("use", false, "make it the current one")
@@ -143,18 +146,22 @@ func merge(f *remote.Contexts, name string, c *remote.Context, named func(flag s
 	if named("url") {
 		merged.URL = c.URL
 	}
+	if named("mcp") {
+		merged.MCP = c.MCP
+	}
 	if named("token-from") {
 		merged.Token = c.Token
 	}
 	if named("ca") {
 		merged.CA = c.CA
 	}
-	u, err := url.Parse(merged.URL)
-	switch {
-	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
-		return merged, cli.Errorf(cli.Usage, "--url %s: want http://HOST:PORT or https://HOST:PORT", merged.URL)
-	case u.User != nil:
-		return merged, cli.Errorf(cli.Usage, "--url: credentials do not belong into an address: use --token-from")
+	if err := checkAddress("url", merged.URL, "PORT"); err != nil {
+		return merged, err
+	}
+	if merged.MCP != "" {
+		if err := checkAddress("mcp", merged.MCP, "PORT/mcp"); err != nil {
+			return merged, err
+		}
 	}
 	if merged.Token != "" {
 		if err := remote.CheckTokenSource(merged.Token); err != nil {
@@ -162,6 +169,18 @@ func merge(f *remote.Contexts, name string, c *remote.Context, named func(flag s
 		}
 	}
 	return merged, nil
+}
+
+// checkAddress refuses what can be no address, and one that holds credentials.
+func checkAddress(flag, text, end string) error {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
+		return cli.Errorf(cli.Usage, "--%s %s: want http://HOST:%s or https://HOST:%s", flag, text, end, end)
+	case u.User != nil:
+		return cli.Errorf(cli.Usage, "--%s: credentials do not belong into an address: use --token-from", flag)
+	}
+	return nil
 }
 
 func deleteCommand(s cli.Streams) *cobra.Command {

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,18 +16,18 @@ import (
 )
 
 // connect opens a session with the node.
-func (e *endpoint) connect(ctx context.Context) (*sdk.ClientSession, error) {
-	if err := e.check(); err != nil {
+func (e *endpoint) connect(ctx context.Context, s cli.Streams) (*sdk.ClientSession, error) {
+	if err := e.connectAs(ctx, s); err != nil {
 		return nil, err
 	}
 	c := sdk.NewClient(&sdk.Implementation{Name: "queen", Version: "cli"}, nil)
-	s, err := c.Connect(ctx, &sdk.StreamableClientTransport{Endpoint: e.url, HTTPClient: e.client(), DisableStandaloneSSE: true, MaxRetries: -1}, nil)
+	session, err := c.Connect(ctx, &sdk.StreamableClientTransport{Endpoint: e.url, HTTPClient: e.client(), DisableStandaloneSSE: true, MaxRetries: -1}, nil)
 	if err == nil {
-		return s, nil
+		return session, nil
 	}
 	if text := err.Error(); strings.Contains(text, "401") || strings.Contains(text, "403") || strings.Contains(text, "Unauthorized") ||
 		strings.Contains(text, "Forbidden") {
-		return nil, cli.Errorf(cli.Auth, "%s does not take the credential of QUEEN_TOKEN: %w", e.url, err)
+		return nil, cli.Errorf(cli.Auth, "%s does not take the credential of %s: %w", e.url, cmp.Or(e.tokenFrom, "QUEEN_TOKEN"), err)
 	}
 	return nil, cli.Errorf(cli.Server, "no MCP server answers at %s (%w): is the frontend mcp running?", e.url, err)
 }
@@ -52,7 +53,7 @@ func toolsCommand(s cli.Streams) *cobra.Command {
 		}
 		ctx, stop := interrupted()
 		defer stop()
-		session, err := e.connect(ctx)
+		session, err := e.connect(ctx, s)
 		if err != nil {
 			return err
 		}
@@ -108,7 +109,7 @@ A destructive tool answers its plan at first; --yes carries the plan out.`,
 		}
 		ctx, stop := interrupted()
 		defer stop()
-		session, err := e.connect(ctx)
+		session, err := e.connect(ctx, s)
 		if err != nil {
 			return err
 		}

@@ -85,8 +85,14 @@ func startNode(t *testing.T, token string) *nodeOf {
 // queen runs "queen mcp" with arguments and returns its exit code and what it printed.
 func queen(t *testing.T, env []string, args ...string) (code int, out, complaint string) {
 	t.Helper()
+	return queenSays(t, env, "", args...)
+}
+
+// queenSays is queen with a text on standard input.
+func queenSays(t *testing.T, env []string, in string, args ...string) (code int, out, complaint string) {
+	t.Helper()
 	var o, e bytes.Buffer
-	s := cli.Streams{In: strings.NewReader(""), Out: &o, Err: &e, Env: env}
+	s := cli.Streams{In: strings.NewReader(in), Out: &o, Err: &e, Env: env}
 	cmd := Command(s, func(context.Context, cli.Streams, string) error { return nil })
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	cmd.SetArgs(args)

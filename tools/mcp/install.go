@@ -23,22 +23,26 @@ type agent struct {
 	// key is the object of servers in the file.
 	key string
 	// entry is the entry of a node; token names an environment variable with the token, or is "".
-	entry func(url, token string) map[string]any
+	entry func(e *endpoint, token string) map[string]any
 	toml  bool
 }
 
 var agents = map[string]agent{
-	"claude-code": {project: ".mcp.json", user: ".claude.json", key: "mcpServers", entry: func(url, token string) map[string]any {
-		return withToken(map[string]any{"type": "http", "url": url}, "${"+token+"}", token)
+	"claude-code": {project: ".mcp.json", user: ".claude.json", key: "mcpServers", entry: func(e *endpoint, token string) map[string]any {
+		return withToken(map[string]any{"type": "http", "url": e.url}, "${"+token+"}", token)
 	}},
-	"cursor": {project: ".cursor/mcp.json", user: ".cursor/mcp.json", key: "mcpServers", entry: func(url, token string) map[string]any {
-		return withToken(map[string]any{"url": url}, "${env:"+token+"}", token)
+	"cursor": {project: ".cursor/mcp.json", user: ".cursor/mcp.json", key: "mcpServers", entry: func(e *endpoint, token string) map[string]any {
+		return withToken(map[string]any{"url": e.url}, "${env:"+token+"}", token)
 	}},
-	"vscode": {project: ".vscode/mcp.json", user: ".config/Code/User/mcp.json", key: "servers", entry: func(url, token string) map[string]any {
-		return withToken(map[string]any{"type": "http", "url": url}, "${env:"+token+"}", token)
+	"vscode": {project: ".vscode/mcp.json", user: ".config/Code/User/mcp.json", key: "servers", entry: func(e *endpoint, token string) map[string]any {
+		return withToken(map[string]any{"type": "http", "url": e.url}, "${env:"+token+"}", token)
 	}},
-	"claude-desktop": {user: ".config/Claude/claude_desktop_config.json", key: "mcpServers", entry: func(url, _ string) map[string]any {
-		return map[string]any{"command": "queen", "args": []string{"mcp", "stdio", "--url", url}}
+	"claude-desktop": {user: ".config/Claude/claude_desktop_config.json", key: "mcpServers", entry: func(e *endpoint, _ string) map[string]any {
+		where := []string{"--url", e.url}
+		if e.context != "" { // which has the token, too
+			where = []string{"--context", e.context}
+		}
+		return map[string]any{"command": "queen", "args": append([]string{"mcp", "stdio"}, where...)}
 	}},
 	"codex": {project: ".codex/config.toml", user: ".codex/config.toml", toml: true},
 }
@@ -68,14 +72,14 @@ file stays. A token is never written; --token-env names the environment variable
 		if !ok {
 			return cli.Errorf(cli.Usage, "--client %s: there are %s", *client, strings.Join(names, ", "))
 		}
-		if err := e.check(); err != nil {
+		if err := e.resolve(s); err != nil {
 			return err
 		}
 		path, err := a.path(s, *scope)
 		if err != nil {
 			return err
 		}
-		text, err := a.merged(path, e.url, *token)
+		text, err := a.merged(path, &e, *token)
 		if err != nil {
 			return err
 		}
@@ -108,13 +112,13 @@ func (a *agent) path(s cli.Streams, scope string) (string, error) {
 }
 
 // merged is the file with the entry in it.
-func (a *agent) merged(path, url, token string) ([]byte, error) {
+func (a *agent) merged(path string, e *endpoint, token string) ([]byte, error) {
 	old, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, cli.Errorf(cli.Usage, "%w", err)
 	}
 	if a.toml {
-		return mergedTOML(path, string(old), url, token)
+		return mergedTOML(path, string(old), e.url, token)
 	}
 	file := map[string]json.RawMessage{}
 	if len(strings.TrimSpace(string(old))) > 0 {
@@ -128,7 +132,7 @@ func (a *agent) merged(path, url, token string) ([]byte, error) {
 			return nil, cli.Errorf(cli.Usage, "%s: %s is no object, so it is left alone", path, a.key)
 		}
 	}
-	if servers["queen"], err = json.Marshal(a.entry(url, token)); err != nil {
+	if servers["queen"], err = json.Marshal(a.entry(e, token)); err != nil {
 		return nil, err
 	}
 	if file[a.key], err = json.Marshal(servers); err != nil {

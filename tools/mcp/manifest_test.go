@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"queen/tools/cli"
 )
 
 // manifest is server.json as far as this project fills it in. The registry's schema has these members with these meanings.
@@ -97,7 +99,7 @@ func TestManifest(t *testing.T) {
 	host := r.Variables["host"]
 	require.True(t, host.Required)
 	filled := strings.ReplaceAll(r.URL, "{host}", host.Placeholder)
-	require.NoError(t, (&endpoint{url: filled}).check())
+	require.NoError(t, (&endpoint{url: filled}).resolve(cli.Streams{}))
 	at, err := url.Parse(filled)
 	require.NoError(t, err)
 	usual, err := url.Parse(defaultURL)

@@ -119,20 +119,30 @@ func (t *Target) Token(inv *cli.Invocation) (string, error) {
 
 // NewAPI calls the node of a target with a token; "" is none.
 func NewAPI(t *Target, token string) (*API, error) {
-	transport := http.DefaultTransport.(*http.Transport).Clone() // it is one unless this process replaced it, which none does
-	if t.CA != "" {
-		pem, err := os.ReadFile(t.CA)
-		if err != nil {
-			return nil, cli.Errorf(cli.Usage, "--ca: %w", err)
-		}
-		pool := x509.NewCertPool()
-		if !pool.AppendCertsFromPEM(pem) {
-			return nil, cli.Errorf(cli.Usage, "--ca %s: there is no certificate in it", t.CA)
-		}
-		transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+	transport, err := Transport(t.CA)
+	if err != nil {
+		return nil, err
 	}
 	transport.IdleConnTimeout = 30 * time.Second
 	transport.MaxIdleConnsPerHost = 512 // all calls go to one host, some commands make as many at a time
 	transport.MaxIdleConns = 512
 	return &API{URL: t.URL, token: token, http: &http.Client{Transport: transport}}, nil
+}
+
+// Transport checks certificates against a PEM file of authorities; "" leaves it to the system's.
+func Transport(ca string) (*http.Transport, error) {
+	transport := http.DefaultTransport.(*http.Transport).Clone() // it is one unless this process replaced it, which none does
+	if ca == "" {
+		return transport, nil
+	}
+	pem, err := os.ReadFile(ca)
+	if err != nil {
+		return nil, cli.Errorf(cli.Usage, "--ca: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, cli.Errorf(cli.Usage, "--ca %s: there is no certificate in it", ca)
+	}
+	transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+	return transport, nil
 }

@@ -3,6 +3,7 @@ package remote
 import (
 	"errors"
 	"io/fs"
+	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -19,10 +20,22 @@ type Context struct {
 	Name string `json:"name"`
 	// URL is the address of the HTTP API.
 	URL string `json:"url"`
+	// MCP is the address of the MCP server; "" is the usual one at the host of URL.
+	MCP string `json:"mcp,omitempty"`
 	// Token is where the token is, as of ReadToken: never the token itself. "" for none.
 	Token string `json:"token,omitempty"`
 	// CA is a PEM file of authorities for https; "" leaves it to the system's.
 	CA string `json:"ca,omitempty"`
+}
+
+// MCPURL is the address of the MCP server of a context.
+func (c *Context) MCPURL() string {
+	u, err := url.Parse(c.URL)
+	if c.MCP != "" || err != nil {
+		return c.MCP
+	}
+	at := url.URL{Scheme: u.Scheme, Host: net.JoinHostPort(u.Hostname(), "6633"), Path: "/mcp"}
+	return at.String()
 }
 
 // Contexts are the contexts of the user's file.
