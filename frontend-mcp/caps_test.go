@@ -78,16 +78,16 @@ func TestEveryAnswerFits(t *testing.T) {
 	calls := map[string][]map[string]any{
 		"queue_list": {{}, {"order": "age"}, {"order": "rate"}}, "queue_describe": {of()}, "partition_list": {of(), of("group", group), of("order", "name"),
 			of("group", group, "order", "lag"), of("group", group, "order", "age")},
-		"group_list": {{}, of()}, "group_describe": {of("group", group)}, "lag_top": {{"k": 50}, of("k", 50)}, "diagnose": {{}, of()},
+		"group_list": {{}, of(), of("group", group)}, "lag_top": {{"k": 50}, of("k", 50)}, "diagnose": {{}, of()},
 		"message_peek":   {of("partition", long("partition", 1)), of("partition", long("partition", 1), "fields", "meta")},
 		"message_search": {of("contains", "é", "limit", 20)},
 		"message_trace":  {of("partition", long("partition", 1), "transaction_id", long("id", 1))},
 		"dlq_list":       {{}, of()}, "kv_get": {{"namespace": "ns", "key": long("key", 1)}}, "kv_list": {{"namespace": "ns"}, {}},
-		"timer_list": {of()}, "lock_list": {{"names": names}}, "config_show": {{}}, "metrics_read": {{}, of("window_s", 3600)},
+		"timer_list": {of()}, "lock_list": {{"names": names}, {}}, "config_show": {{}}, "metrics_read": {{}, of("window_s", 3600)},
 		"storage_stat": {of()}, "cluster_status": {{}}, "guide": {{}, {"topic": "lease"}}, "example": {{}}, "check": {{}}, "setup": {{"feature": "http"}},
 		"explain_error": {{"error": "timeout"}},
 	}
-	may := map[string]bool{"queue_list": true, "partition_list": true, "group_list": true, "group_describe": true, "lag_top": true, "message_peek": true,
+	may := map[string]bool{"queue_list": true, "partition_list": true, "group_list": true, "lag_top": true, "message_peek": true,
 		"message_search": true, "dlq_list": true, "kv_list": true, "timer_list": true, "lock_list": true, "config_show": true}
 	for name, tool := range toolsOf(t, s) {
 		if !tool.Annotations.ReadOnlyHint {

@@ -96,12 +96,12 @@ func (r *rig) validArgs() map[string]map[string]any {
 	return map[string]map[string]any{
 		"cluster_status": {}, "diagnose": {}, "metrics_read": {"queue": "orders"}, "config_show": {}, "storage_stat": {"queue": "orders"},
 		"queue_list": {"order": "depth"}, "queue_describe": {"queue": "orders"}, "partition_list": {"queue": "orders", "group": "billing"},
-		"group_list": {}, "group_describe": {"queue": "orders", "group": "billing"}, "lag_top": {},
+		"group_list": {"queue": "orders", "group": "billing"}, "lag_top": {},
 		"message_peek":   {"queue": "orders", "partition": "customer-1"},
 		"message_search": {"queue": "orders", "path": "/n", "equals": 2},
 		"message_trace":  {"queue": "jobs", "partition": "a", "transaction_id": dead[0].Message.TransactionID},
 		"dlq_list":       {}, "kv_get": {"namespace": "ns", "key": "k1"}, "kv_list": {"namespace": "ns"}, "timer_list": {"queue": "orders"},
-		"lock_list": {"names": []string{"lock-1"}},
+		"lock_list": {"prefix": "lock"},
 		"guide":     {"topic": "consumer groups"}, "example": {"task": "push"}, "check": {}, "explain_error": {"error": "lease_invalid"},
 		"setup": {"feature": "claude-code"},
 

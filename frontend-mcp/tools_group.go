@@ -87,9 +87,7 @@ func startText(s engine.Start) string {
 func groupTools() []*tool {
 	return []*tool{
 		row(tool{name: "group_list", title: "List consumer groups", toolset: "groups",
-			text: "Consumer groups with state, lag, leases and the age of what they have not acknowledged."}, groupListing),
-		row(tool{name: "group_describe", title: "Describe a consumer group", toolset: "groups",
-			text: "One consumer group on one queue: state, lag, live leases, partitions it is behind on."}, groupDescribe),
+			text: "Consumer groups: state, lag, age of what is not acknowledged. With queue and group: live leases, partitions it is behind on."}, groupListing),
 		row(tool{name: "lag_top", title: "Who is stuck", toolset: "groups",
 			text: "Partitions that consumer groups are furthest behind on, each with the reason."}, lagTop),
 	}
@@ -105,46 +103,8 @@ func (c *call) groups(queue, group string) ([]engine.GroupInfo, error) {
 
 type groupListArgs struct {
 	Queue string `json:"queue,omitempty"`
+	Group string `json:"group,omitempty" jsonschema:"__QUEUE_MODE__ is the readers without a group"`
 	Listing
-}
-
-type groupList struct {
-	Meta
-	Groups []groupRow `json:"groups"`
-}
-
-func groupListing(c *call, in groupListArgs) (out groupList, err error) {
-	limit, err := c.bounds(in.Listing)
-	if err != nil {
-		return out, err
-	}
-	at, err := c.resume(in.Cursor, in.Queue)
-	if err != nil {
-		return out, err
-	}
-	var s *diagnosis.Sight
-	if in.Queue != "" {
-		if s, err = c.look(in.Queue, ""); err != nil {
-			return out, err
-		}
-	}
-	all, err := c.groups(in.Queue, "")
-	if err != nil {
-		return out, err
-	}
-	rows := make([]groupRow, 0, len(all))
-	for i := range all {
-		rows = append(rows, c.groupRowOf(&all[i], s))
-	}
-	out.Meta = c.meta()
-	out.Untrusted = true
-	out.Groups = pageOf(c, &out.Meta, rows, at, limit)
-	return out, nil
-}
-
-type groupArgs struct {
-	Queue string `json:"queue"`
-	Group string `json:"group" jsonschema:"__QUEUE_MODE__ is the readers without a group"`
 }
 
 type leaseInfo struct {
@@ -157,31 +117,54 @@ type leaseInfo struct {
 	ExpiresIn float64 `json:"expires_in_s"`
 }
 
-type groupDescription struct {
+type groupList struct {
 	Meta
-	Group  groupRow    `json:"group"`
-	Leases []leaseInfo `json:"leases"`
-	Behind []lagRow    `json:"behind"`
+	Groups []groupRow  `json:"groups"`
+	Leases []leaseInfo `json:"leases,omitzero" jsonschema:"with queue and group: live leases, the first 20"`
+	Behind []lagRow    `json:"behind,omitzero" jsonschema:"with queue and group: partitions, the 20 furthest behind"`
 }
 
-func groupDescribe(c *call, in groupArgs) (out groupDescription, err error) {
-	groups, err := c.groups(in.Queue, in.Group)
+func groupListing(c *call, in groupListArgs) (out groupList, err error) {
+	limit, err := c.bounds(in.Listing)
 	if err != nil {
 		return out, err
 	}
-	if len(groups) == 0 {
+	at, err := c.resume(in.Cursor, in.Queue, in.Group)
+	if err != nil {
+		return out, err
+	}
+	var s *diagnosis.Sight
+	if in.Queue != "" {
+		if s, err = c.look(in.Queue, in.Group); err != nil {
+			return out, err
+		}
+	}
+	all, err := c.groups(in.Queue, in.Group)
+	if err != nil {
+		return out, err
+	}
+	if len(all) == 0 && in.Queue != "" && in.Group != "" {
 		return out, &engine.Error{Code: engine.CodeUnknownGroup}
 	}
-	s, err := c.look(in.Queue, in.Group)
-	if err != nil {
-		return out, err
+	rows := make([]groupRow, 0, len(all))
+	for i := range all {
+		rows = append(rows, c.groupRowOf(&all[i], s))
 	}
-	out.Meta, out.Group, out.Leases, out.Behind = c.meta(), c.groupRowOf(&groups[0], s), []leaseInfo{}, []lagRow{}
+	out.Meta = c.meta()
 	out.Untrusted = true
-	c.take(out)
-	leases, err := c.leases(in.Queue, in.Group)
+	out.Groups = pageOf(c, &out.Meta, rows, at, limit)
+	if in.Queue != "" && in.Group != "" {
+		err = c.describeGroup(&out, in.Queue, in.Group, s)
+	}
+	return out, err
+}
+
+// describeGroup adds what there is to say of one group on one queue.
+func (c *call) describeGroup(out *groupList, queue, group string, s *diagnosis.Sight) error {
+	out.Leases, out.Behind = []leaseInfo{}, []lagRow{}
+	leases, err := c.leases(queue, group)
 	if err != nil {
-		return out, err
+		return err
 	}
 	for i := range leases[:min(len(leases), 20)] {
 		out.Leases = append(out.Leases, c.leaseInfoOf(&leases[i]))
@@ -193,7 +176,7 @@ func groupDescribe(c *call, in groupArgs) (out groupDescription, err error) {
 	out.Leases, _ = fit(c, out.Leases)
 	out.Behind, _ = fit(c, out.Behind)
 	c.cut(&out.Meta, len(leases)-len(out.Leases)+len(worst)-len(out.Behind), "partition_list with group has them all")
-	return out, nil
+	return nil
 }
 
 // leases are the live leases of a consumer group on a queue.

@@ -26,7 +26,8 @@ func stateTools() []*tool {
 			text: "Keys of a namespace by prefix; without namespace, the namespaces."}, kvListing),
 		row(tool{name: "timer_list", title: "List timers", toolset: "state",
 			text: "Pending timers of a queue, with due time and last error."}, timerListing),
-		row(tool{name: "lock_list", title: "Show locks", toolset: "state", text: "Who holds each of the named locks."}, lockListing),
+		row(tool{name: "lock_list", title: "Show locks", toolset: "state",
+			text: "Locks that are held, by prefix, and who holds them; with names, these."}, lockListing),
 	}
 }
 
@@ -209,48 +210,5 @@ func timerListing(c *call, in timerListArgs) (out timerList, err error) {
 		out.NextCursor = place{After: next, Of: at.Of}.text()
 		c.cut(&out.Meta, -1, goOn)
 	}
-	return out, nil
-}
-
-type lockListArgs struct {
-	Names []string `json:"names" jsonschema:"1 to 50 names of locks"`
-}
-
-type holderRow struct {
-	Slot      uint32 `json:"slot"`
-	Owner     string `json:"owner,omitempty"`
-	Since     string `json:"since"`
-	ExpiresAt string `json:"expires_at"`
-}
-
-type lockRow struct {
-	Name    string      `json:"name"`
-	Holders []holderRow `json:"holders"`
-}
-
-type lockList struct {
-	Meta
-	Locks []lockRow `json:"locks"`
-}
-
-func lockListing(c *call, in lockListArgs) (out lockList, err error) {
-	if len(in.Names) == 0 || len(in.Names) > 50 {
-		return out, &toolError{Code: "bad_request", Message: "names is out of its bounds", Field: "names", Limit: "1..50"}
-	}
-	all, err := c.engine.Keyed().Locks(c.ctx, c.caller, in.Names)
-	if err != nil {
-		return out, err
-	}
-	out.Meta, out.Locks = c.meta(), []lockRow{}
-	out.Untrusted = true
-	for i, holders := range all {
-		l := lockRow{Name: in.Names[i], Holders: []holderRow{}}
-		for _, h := range holders {
-			l.Holders = append(l.Holders, holderRow{h.Slot, h.Owner, timeText(h.Since), timeText(h.Expires)})
-		}
-		out.Locks = append(out.Locks, l)
-	}
-	out.Locks, _ = fit(c, out.Locks)
-	c.cut(&out.Meta, len(all)-len(out.Locks), "ask for fewer names")
 	return out, nil
 }

@@ -20,7 +20,7 @@ func TestOnTheModel(t *testing.T) {
 	s := r.connect(Identity{}, nil)
 	tools := toolsOf(t, s)
 	for name, args := range map[string]map[string]any{"cluster_status": {}, "diagnose": {}, "queue_list": {}, "queue_describe": {"queue": "orders"},
-		"partition_list": {"queue": "orders", "group": "billing"}, "group_describe": {"queue": "orders", "group": "billing"}, "lag_top": {},
+		"partition_list": {"queue": "orders", "group": "billing"}, "group_list": {"queue": "orders", "group": "billing"}, "lag_top": {},
 		"message_peek": {"queue": "orders", "partition": "customer-1"}, "message_search": {"queue": "orders", "contains": "2"}, "dlq_list": {},
 		"kv_list": {}, "timer_list": {"queue": "orders"}, "metrics_read": {}, "storage_stat": {}} {
 		res := try(t, s, name, args)
@@ -46,7 +46,11 @@ func TestWalk(t *testing.T) {
 			require.NotEmpty(t, ask(t, s, "queue_describe", map[string]any{"queue": "orders"})["options"])
 			require.Len(t, ask(t, s, "partition_list", map[string]any{"queue": "orders", "group": "billing"})["partitions"], 1)
 			require.Len(t, ask(t, s, "group_list", nil)["groups"], 1)
-			ask(t, s, "group_describe", map[string]any{"queue": "orders", "group": "billing"})
+			one := ask(t, s, "group_list", map[string]any{"queue": "orders", "group": "billing"})
+			require.Equal(t, []int{1, 1, 1}, []int{len(one["groups"].([]any)), len(one["leases"].([]any)), len(one["behind"].([]any))})
+			require.Nil(t, ask(t, s, "group_list", map[string]any{"group": "billing"})["leases"], "of no queue in particular")
+			require.Empty(t, ask(t, s, "group_list", map[string]any{"group": "none"})["groups"])
+			require.Equal(t, "unknown_group", refused(t, s, "group_list", map[string]any{"queue": "orders", "group": "none"}).Code)
 			ask(t, s, "lag_top", nil)
 			out := ask(t, s, "message_peek", map[string]any{"queue": "orders", "partition": "customer-1"})
 			require.Equal(t, `{"n":1}`, out["messages"].([]any)[0].(map[string]any)["payload"])

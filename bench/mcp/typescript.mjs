@@ -27,10 +27,10 @@ async function furnish(run) {
   const letters = await api('GET', `/api/v1/dlq?queue=${jobs}`)
   return {
     cluster_status: {}, diagnose: {}, metrics_read: { queue: q }, config_show: {}, storage_stat: { queue: q }, queue_list: {},
-    queue_describe: { queue: q }, partition_list: { queue: q, group: 'billing' }, group_list: {}, group_describe: { queue: q, group: 'billing' },
+    queue_describe: { queue: q }, partition_list: { queue: q, group: 'billing' }, group_list: { queue: q, group: 'billing' },
     lag_top: {}, message_peek: { queue: q, partition: 'p' }, message_search: { queue: q, path: '/n', equals: 2 },
     message_trace: { queue: q, partition: 'p', transaction_id: 't1' }, dlq_list: { queue: jobs }, kv_get: { namespace: run, key: 'k1' },
-    kv_list: { namespace: run }, timer_list: { queue: q }, lock_list: { names: ['l'] }, guide: { topic: 'leases' }, example: { task: 'push' },
+    kv_list: { namespace: run }, timer_list: { queue: q }, lock_list: { prefix: 'l' }, guide: { topic: 'leases' }, example: { task: 'push' },
     check: {}, explain_error: { error: 'lease_invalid' }, setup: { feature: 'claude-code' },
     message_push: { queue: q, partition: 'p', messages: [{ transaction_id: 't9', payload: { n: 9 } }] }, queue_create: { queue: `new-${run}` },
     queue_configure: { queue: q, set: { leaseTime: 60 }, dry_run: false }, kv_put: { namespace: run, key: 'k1', value: [1] },
