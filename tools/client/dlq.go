@@ -19,8 +19,8 @@ const (
 	dlqPath = "/api/v1/dlq"
 	// dlqPage is the largest page of dead letters.
 	dlqPage = 1000
-	// redriveMax bounds the ids that one redrive keeps.
-	redriveMax = 1_000_000
+	// lettersMax bounds the ids that one command keeps.
+	lettersMax = 1_000_000
 )
 
 func dlqCommand(s cli.Streams) *cobra.Command {
@@ -130,6 +130,9 @@ var retriedColumns = []cli.Column[retried]{
 	{Head: "partition", Cell: func(r retried) string { return r.Partition }},
 }
 
+// resultMoved is the fate of a dead letter that was moved.
+const resultMoved = "moved"
+
 // retrier moves dead letters back, one by one.
 type retrier struct {
 	*session
@@ -138,9 +141,11 @@ type retrier struct {
 	// pause is the least time between two moves.
 	pause time.Duration
 
-	out           *cli.Printer[retried]
-	all, notMoved int
-	lastStart     time.Time
+	// tell is called with the fate of each.
+	tell      func(retried) error
+	all       int
+	fates     map[string]int
+	lastStart time.Time
 }
 
 func (r *retrier) flags(cmd *cobra.Command) {
@@ -152,7 +157,7 @@ func (r *retrier) flags(cmd *cobra.Command) {
 func (r *retrier) retry(id string) error {
 	r.all++
 	if r.dryRun {
-		return r.out.Add(retried{ID: id, Result: "planned"})
+		return r.tell(retried{ID: id, Result: "planned"})
 	}
 	if r.pause > 0 && r.all > 1 {
 		select {
@@ -181,34 +186,27 @@ func (r *retrier) retry(id string) error {
 		return r.Stranger("there is no result")
 	}
 	answer.ID = id
-	if answer.Result != "moved" {
-		r.notMoved++
+	if r.fates == nil {
+		r.fates = map[string]int{}
 	}
-	return r.out.Add(answer)
+	r.fates[answer.Result]++
+	return r.tell(answer)
 }
 
 // end tells people how many it were, and the exit code.
 func (r *retrier) end(err error) error {
 	if r.all > 0 && !r.dryRun {
-		r.Say("%d of %d dead letters moved", r.all-r.notMoved-failedNow(err), r.all)
+		r.Say("%d of %d dead letters moved", r.fates[resultMoved], r.all)
 	}
 	switch {
 	case err != nil:
 		return err
 	case r.all == 0:
 		return cli.Exit(cli.Nothing)
-	case r.notMoved > 0:
+	case r.fates[resultMoved] < r.all && !r.dryRun:
 		return cli.Exit(cli.Partly)
 	}
 	return nil
-}
-
-// failedNow is 1 for the letter at which a run broke off.
-func failedNow(err error) int {
-	if err != nil {
-		return 1
-	}
-	return 0
 }
 
 func dlqReplayCommand(s cli.Streams) *cobra.Command {
@@ -223,7 +221,7 @@ Exits 6 when any was gone, or is in its partition already. Repeating a move is s
 	r.flags(cmd)
 	w.DryRunFlag(cmd)
 	return command(s, cmd, "ndjson", retriedColumns, func(s *session, out *cli.Printer[retried], args []string) error {
-		r.session, r.out, r.dryRun = s, out, w.DryRun
+		r.session, r.tell, r.dryRun = s, out.Add, w.DryRun
 		for _, id := range args {
 			if err := r.retry(id); err != nil {
 				return r.end(err)
@@ -243,52 +241,11 @@ Exits 6 when any was gone, or is in its partition already. Repeating a move is s
 	})
 }
 
-func dlqRedriveCommand(s cli.Streams) *cobra.Command {
-	var r retrier
-	var l letterFilter
-	var w cli.Write
-	var rate float64
-	cmd := &cobra.Command{Use: "redrive QUEUE", Aliases: []string{"drain"}, Short: "Move the dead letters of a queue back that match",
-		Args: cobra.ExactArgs(1), ValidArgsFunction: arguments(completeQueue(s)),
-		Long: `Move all dead letters that match when the command begins, the oldest failure first, at --rate. What fails again
-meanwhile is left for another time.`}
-	r.flags(cmd)
-	l.flags(s, cmd)
-	w.DryRunFlag(cmd)
-	w.YesFlag(cmd)
-	cmd.Flags().Float64Var(&rate, "rate", 0, "at most so many a second; 0: as fast as it goes")
-	return command(s, cmd, "ndjson", retriedColumns, func(s *session, out *cli.Printer[retried], args []string) error {
-		if rate < 0 || rate > 0 && rate < 0.001 {
-			return cli.Errorf(cli.Usage, "--rate is 0, or at least 0.001")
-		}
-		if rate > 0 {
-			r.pause = time.Duration(float64(time.Second) / rate)
-		}
-		r.session, r.out, r.dryRun, l.queue = s, out, w.DryRun, args[0]
-		ids, err := s.matching(&l)
-		if err != nil {
-			return err
-		}
-		if len(ids) > 0 && !w.DryRun {
-			plan := fmt.Sprintf("This moves %d dead letters of queue %s.", len(ids), l.queue)
-			if err := s.Confirm(plan, l.queue, w); err != nil {
-				return err
-			}
-		}
-		for i := len(ids) - 1; i >= 0; i-- {
-			if err := r.retry(ids[i]); err != nil {
-				return r.end(err)
-			}
-		}
-		return r.end(nil)
-	})
-}
-
 // matching are the ids of the dead letters that match, the newest failure first.
 func (s *session) matching(l *letterFilter) (ids []string, err error) {
 	return ids, s.eachLetter(l, func(letter row) error {
-		if len(ids) == redriveMax {
-			return cli.Errorf(cli.Usage, "more than %d dead letters match: narrow them with --from and --to", redriveMax)
+		if len(ids) == lettersMax {
+			return cli.Errorf(cli.Usage, "more than %d dead letters match: narrow them with --from and --to", lettersMax)
 		}
 		ids = append(ids, letter.Text("id"))
 		return nil
