@@ -19,7 +19,10 @@ type ackEncoder struct {
 	caller Caller
 	sub    *submission
 	groups []ackGroup
-	byKey  map[ackKey]int // of groups, once there are more than a few
+	byPart map[partScope]int // of groups, once there are more than a few
+	scopes map[ackScope]int  // numbers of scopes, once there are two
+	scope  int               // number of the last item's, which is held
+	held   ackScope
 	items  []ackItem
 	order  []int32 // numbers of items, group by group
 	runs   []format.AckRun
@@ -37,18 +40,35 @@ func (e *ackEncoder) emptied() ackEncoder {
 	clear(e.groups)
 	clear(e.items) // they hold the caller's reasons
 	clear(e.runs[:cap(e.runs)])
-	return ackEncoder{groups: e.groups[:0], items: e.items[:0], order: e.order[:0], runs: e.runs[:0]}
+	if len(e.byPart) > keptGroups {
+		e.byPart = nil
+	}
+	clear(e.byPart)
+	return ackEncoder{groups: e.groups[:0], byPart: e.byPart, items: e.items[:0], order: e.order[:0], runs: e.runs[:0]}
 }
 
 type ackKey struct {
 	partition format.PartitionID
-	group     string
-	lease     format.UUID
-	unfenced  bool
+	ackScope
+}
+
+// ackScope is what the acks of one pop have in common.
+type ackScope struct {
+	group    string
+	lease    format.UUID
+	unfenced bool
+}
+
+// partScope stands for an ackKey, with the number of its scope instead of the scope: it is compared and hashed for every
+// message of a call that acks many partitions.
+type partScope struct {
+	partition format.PartitionID
+	scope     int
 }
 
 type ackGroup struct {
 	ackKey
+	scope   int
 	command int
 	// Of its items, in ackEncoder.order.
 	first, count int
@@ -72,6 +92,9 @@ type ackItem struct {
 
 // few is how many groups are looked through before there is a map of them.
 const few = 4
+
+// keptGroups is how many groups a call may have had whose table is kept: emptying it takes as long as it is large.
+const keptGroups = 512
 
 // add resolves one Ack to an offset and files it with its group. An error refuses this op alone.
 func (e *ackEncoder) add(op int, a *Ack) *Error {
@@ -107,25 +130,48 @@ func errBadStatus() *Error {
 
 // group finds or makes the group of a key.
 func (e *ackEncoder) group(key *ackKey) int {
+	k := partScope{key.partition, e.scopeOf(&key.ackScope)}
 	last := len(e.groups) - 1
 	for i := last; i >= 0 && i > last-few; i-- {
-		if e.groups[i].ackKey == *key {
+		if g := &e.groups[i]; g.partition == k.partition && g.scope == k.scope {
 			return i
 		}
 	}
-	if i, ok := e.byKey[*key]; ok {
+	if i, ok := e.byPart[k]; ok {
 		return i
 	}
-	e.groups = append(e.groups, ackGroup{ackKey: *key})
+	e.groups = append(e.groups, ackGroup{ackKey: *key, scope: k.scope})
 	if n := len(e.groups); n == few+1 {
-		e.byKey = make(map[ackKey]int, 8*few)
+		if e.byPart == nil {
+			e.byPart = make(map[partScope]int, 8*few)
+		}
 		for i := range e.groups {
-			e.byKey[e.groups[i].ackKey] = i
+			e.byPart[partScope{e.groups[i].partition, e.groups[i].scope}] = i
 		}
 	} else if n > few {
-		e.byKey[*key] = n - 1
+		e.byPart[k] = n - 1
 	}
 	return last + 1
+}
+
+// scopeOf numbers scopes in the order in which they come. A call has one, as a rule.
+func (e *ackEncoder) scopeOf(s *ackScope) int {
+	switch {
+	case len(e.groups) == 0:
+		e.held = *s
+		return 0
+	case e.held == *s:
+		return e.scope
+	case e.scopes == nil:
+		e.scopes = map[ackScope]int{e.held: e.scope}
+	}
+	n, ok := e.scopes[*s]
+	if !ok {
+		n = len(e.scopes)
+		e.scopes[*s] = n
+	}
+	e.held, e.scope = *s, n
+	return n
 }
 
 // resolve finds the offset an ack means.
@@ -192,7 +238,7 @@ func (g *ackGroup) barFrom(offset format.Offset, on bool) {
 }
 
 func (e *ackEncoder) key(a *Ack) (ackKey, *Error) {
-	k := ackKey{partition: a.Partition, group: groupName(a.Group)}
+	k := ackKey{partition: a.Partition, ackScope: ackScope{group: groupName(a.Group)}}
 	switch {
 	case a.Lease == "" && !a.Unfenced:
 		return k, &Error{Code: CodeLeaseInvalid, Field: "leaseId", Message: "an ack needs the lease it was popped under"}

@@ -236,7 +236,7 @@ func (w *wholeCall) fences() (ackFences, *Error) {
 		if !ok || a.Lease == "" {
 			continue
 		}
-		k := ackKey{partition: a.Partition, group: groupName(a.Group)}
+		k := ackKey{a.Partition, ackScope{group: groupName(a.Group)}}
 		if other, known := f[k]; known && other != a.Lease {
 			return nil, failedOp(i, w.asPart(op, errBad("leaseId", "", "the acks of one partition and group name several leases")))
 		}
@@ -246,7 +246,7 @@ func (w *wholeCall) fences() (ackFences, *Error) {
 }
 
 func (f ackFences) fence(a *Ack) *Ack {
-	lease, known := f[ackKey{partition: a.Partition, group: groupName(a.Group)}]
+	lease, known := f[ackKey{a.Partition, ackScope{group: groupName(a.Group)}}]
 	if !known || a.Lease != "" {
 		return a
 	}
