@@ -135,7 +135,7 @@ func TestTimerVerdicts(t *testing.T) {
 // TestTimerCallIsWhole: a call with a bad op schedules, replaces and cancels nothing, whoever refuses the op, and says which one it
 // is; cancels of nothing are no refusal.
 func TestTimerCallIsWhole(t *testing.T) {
-	n := start(t)
+	n := startNode(t)
 	op := func(key, rest string) string {
 		return `{"op":"schedule","queue":"r","timerKey":"` + key + `","payload":"MQ==",` + rest + `}`
 	}
