@@ -130,6 +130,9 @@ var calls = []call{
 	{args: []string{"ephemeral", "delete", "q", "--yes"}, write: true},
 	{args: []string{"ephemeral", "list"}},
 	{args: []string{"ephemeral", "depth", "q"}},
+	{args: []string{"maintenance", "get"}, answers: []answer{{`{"kvEnabled":true}`, 0}}},
+	{args: []string{"maintenance", "on"}, write: true, answers: []answer{{`{"kvEnabled":false}`, 0}}},
+	{args: []string{"maintenance", "off", "kv"}, write: true, answers: []answer{{`{"kvEnabled":true}`, 0}}},
 	{args: []string{"openapi"}, answers: []answer{{`{"openapi":"3.1.0","paths":{}}`, 0}}},
 	{args: []string{"auth", "login", "c", "--url", "NODE", "--dry-run"}, in: "token\n", answers: []answer{{`{"queues":0}`, 0}}},
 }

@@ -14,7 +14,8 @@ import (
 func Commands(s cli.Streams) []*cobra.Command {
 	return []*cobra.Command{pushCommand(s), popCommand(s), ackCommand(s), fetchCommand(s), peekCommand(s), tailCommand(s),
 		txCommand(s), replayCommand(s), queueCommand(s), partitionCommand(s), groupCommand(s), dlqCommand(s), messageGroup(s),
-		kvCommand(s), timerCommand(s), lockCommand(s), leaseCommand(s), traceCommand(s), ephemeralCommand(s), openapiCommand(s)}
+		kvCommand(s), timerCommand(s), lockCommand(s), leaseCommand(s), traceCommand(s), ephemeralCommand(s), maintenanceCommand(s),
+		openapiCommand(s)}
 }
 
 // session is what a client command has once its flags are parsed.
