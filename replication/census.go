@@ -170,7 +170,7 @@ func (l *links) answer(c net.Conn, head []byte) {
 	ctx, cancel := context.WithTimeout(context.Background(), answerWithin-time.Second)
 	defer cancel()
 	if q.Ask == askPull {
-		l.answerPull(c, format.Replica(q.Node), string(addr))
+		l.answerPull(ctx, c, format.Replica(q.Node), string(addr))
 		return
 	}
 	r, err := l.s.serveAsk(ctx, &q, string(addr))

@@ -30,9 +30,11 @@ func deploymentOf(members map[uint64]string) uint64 {
 
 // isForeign reports a node of another cluster.
 func (s *Sequencer) isForeign(r *Report) bool {
-	own := s.deployment.Load()
-	return own != 0 && r.Deployment != 0 && r.Deployment != own
+	return isOther(s.deployment.Load(), r)
 }
+
+// isOther reports a node of another cluster than that with a number.
+func isOther(own uint64, r *Report) bool { return own != 0 && r.Deployment != 0 && r.Deployment != own }
 
 // learnDeployment takes the cluster's number from its nodes if it is not known, and refuses nodes of another cluster.
 func (s *Sequencer) learnDeployment(reports map[format.Replica]Report) error {

@@ -300,22 +300,21 @@ func TestWatchBehind(t *testing.T) {
 
 // TestSources: a node pulls when who leads lacks what it needs, or nobody leads and all lack it; from followers first.
 func TestSources(t *testing.T) {
-	addresses := map[format.Replica]string{1: "a", 2: "b", 3: "c"}
 	leads, part := Report{Floor: 20, Flags: ReportLeads}, Report{Floor: 20}
 	for what, c := range map[string]struct {
 		reports map[format.Replica]Report
 		last    uint64
-		want    []string
+		want    []format.Replica
 	}{
 		"nobody answers":               {nil, 10, nil},
-		"all lack it":                  {map[format.Replica]Report{1: part}, 10, []string{"a"}},
+		"all lack it":                  {map[format.Replica]Report{1: part}, 10, []format.Replica{1}},
 		"one has it, nobody leads":     {map[format.Replica]Report{1: part, 2: {Floor: 10}}, 10, nil},
 		"who leads has it":             {map[format.Replica]Report{1: part, 2: {Floor: 10, Flags: ReportLeads}}, 10, nil},
-		"who leads lacks it":           {map[format.Replica]Report{1: leads, 2: {Floor: 10}}, 9, []string{"b", "a"}},
+		"who leads lacks it":           {map[format.Replica]Report{1: leads, 2: {Floor: 10}}, 9, []format.Replica{2, 1}},
 		"new, and the log is whole":    {map[format.Replica]Report{1: {Flags: ReportLeads}, 2: part}, 0, nil},
-		"new, and the log begins late": {map[format.Replica]Report{1: leads, 2: {}}, 0, []string{"a"}},
+		"new, and the log begins late": {map[format.Replica]Report{1: leads, 2: {}}, 0, []format.Replica{1}},
 	} {
-		if got := sources(c.reports, addresses, c.last); !slices.Equal(got, c.want) {
+		if got := sources(c.reports, c.last); !slices.Equal(got, c.want) {
 			t.Errorf("%s: from %v, want %v", what, got, c.want)
 		}
 	}

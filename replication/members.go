@@ -46,6 +46,16 @@ func (s *Sequencer) memberAddresses() map[format.Replica]string {
 	return all
 }
 
+// knows reports that another node is a member, as far as that is known here, or can be learned now.
+func (s *Sequencer) knows(ctx context.Context, node format.Replica) bool {
+	_, ok := s.others()[node]
+	if !ok && s.hosted() != nil {
+		s.learnMembers(ctx) // it may have been added a moment ago
+		_, ok = s.others()[node]
+	}
+	return ok
+}
+
 // changeMembers adds a node that follows, makes one that follows vote, or removes one. Each is a change of its own, in an order
 // of their own, that the leader proposes.
 func (s *Sequencer) changeMembers(ctx context.Context, what ask, node format.Replica, addr string) error {

@@ -24,8 +24,10 @@ import (
 // behindError says that a node lacks what the others have given away, or is new to a log without a start: it takes a copy of
 // another one's state before it takes part.
 type behindError struct {
-	target engine.PullTarget
-	from   []string // raft addresses to pull from, the best first
+	target     engine.PullTarget
+	from       []format.Replica // nodes to pull from, the best first
+	addresses  map[format.Replica]string
+	deployment uint64 // of the cluster, 0 for unknown
 }
 
 // Error implements error.
@@ -85,9 +87,10 @@ func pull(cfg engine.Config, o Options, b *behindError) error {
 	var errs error
 	for try := range pullTries {
 		errs = nil
-		for _, addr := range b.from {
+		for _, node := range b.from {
+			addr := b.addresses[node]
 			o.Log.Info("pulling a copy of another node's state", "from", addr, "try", try+1)
-			err := pullFrom(ctx, cfg, o, b.target, addr)
+			err := pullFrom(ctx, cfg, o, b, node)
 			if err == nil {
 				o.Log.Info("pulled a copy of another node's state", "from", addr)
 				return nil
@@ -107,10 +110,10 @@ func pull(cfg engine.Config, o Options, b *behindError) error {
 }
 
 // pullFrom takes a copy of one node's state.
-func pullFrom(ctx context.Context, cfg engine.Config, o Options, t engine.PullTarget, addr string) error {
-	r := &taker{ctx: ctx, log: o.Log, sum: xxh3.New(),
+func pullFrom(ctx context.Context, cfg engine.Config, o Options, b *behindError, node format.Replica) error {
+	r := &taker{ctx: ctx, log: o.Log, clock: o.Clock, sum: xxh3.New(), of: node, deployment: b.deployment,
 		dial: func(where string) (net.Conn, error) {
-			return dialAsk(ctx, addr, o.TLS, &request{Ask: askPull, Node: uint64(o.Node), Of: uint64(o.Node)}, where)
+			return dialAsk(ctx, b.addresses[node], o.TLS, &request{Ask: askPull, Node: uint64(o.Node), Of: uint64(o.Node)}, where)
 		},
 		rest: func(tries int) bool {
 			timer := o.Clock.NewTimer(takerPause(tries))
@@ -130,6 +133,7 @@ func pullFrom(ctx context.Context, cfg engine.Config, o Options, t engine.PullTa
 	if err != nil {
 		return err
 	}
+	t := b.target
 	t.Record = recordOf(uint64(group), uint64(o.Node), &record)
 	return engine.ReadImage(ctx, cfg, t, r)
 }
@@ -171,12 +175,12 @@ func (s *Sequencer) behind() error {
 		if _, err := judge(engine.Disk{ID: id, Boot: boot}, uint64(st.Last), s.fresh, reports, 0); err != nil {
 			return err
 		}
-		if from := sources(reports, s.others(), uint64(st.Last)); len(from) > 0 {
+		if from := sources(reports, uint64(st.Last)); len(from) > 0 {
 			t := engine.PullTarget{Group: group, Replica: s.o.Node, Bootstrap: st.Bootstrap, State: st.State, Disk: id, Boot: boot, Last: st.Last}
 			if t.Bootstrap == nil {
 				t.Bootstrap = &format.Bootstrap{Group: group, Replica: s.o.Node, Join: true, Type: uint8(pb.OnDiskStateMachine)}
 			}
-			return &behindError{target: t, from: from}
+			return &behindError{target: t, from: from, addresses: s.others(), deployment: s.deployment.Load()}
 		}
 		born := false
 		for _, r := range reports {
@@ -202,8 +206,8 @@ func (s *Sequencer) behind() error {
 
 // sources are the nodes to pull from when a log that ends at last can not go on in those of the others: that of who leads has no
 // such entry any more, or nobody leads and none has it. Followers come first.
-func sources(reports map[format.Replica]Report, addresses map[format.Replica]string, last uint64) (from []string) {
-	lacking, leads := 0, ""
+func sources(reports map[format.Replica]Report, last uint64) (from []format.Replica) {
+	lacking, leads := 0, format.Replica(0)
 	for node, r := range reports {
 		switch {
 		case r.Flags&ReportLeads != 0 && r.Floor <= last:
@@ -214,12 +218,12 @@ func sources(reports map[format.Replica]Report, addresses map[format.Replica]str
 		switch {
 		case r.Floor == 0:
 		case r.Flags&ReportLeads != 0:
-			leads = addresses[node]
+			leads = node
 		default:
-			from = append(from, addresses[node])
+			from = append(from, node)
 		}
 	}
-	if leads != "" {
+	if leads != 0 {
 		return append(from, leads)
 	}
 	if lacking < len(reports) {
@@ -228,9 +232,15 @@ func sources(reports map[format.Replica]Report, addresses map[format.Replica]str
 	return from
 }
 
-// answerPull serves a pull for as long as its connection lasts: a new one, or one that broke off where it says.
-func (l *links) answerPull(c net.Conn, node format.Replica, where string) {
-	t, at, err := l.tapeFor(node, where)
+// answerPull serves a pull of a member for as long as its connection lasts: a new one, or one that broke off where it says. ctx bounds
+// the answer, not what follows it.
+func (l *links) answerPull(ctx context.Context, c net.Conn, node format.Replica, where string) {
+	var t *tape
+	var at uint64
+	err := fmt.Errorf("replication: node %d is no member of this cluster, as far as node %d knows", node, l.s.o.Node)
+	if l.s.knows(ctx, node) {
+		t, at, err = l.tapeFor(ctx, node, where)
+	}
 	if err == nil {
 		err = t.begin(c, at)
 	}
@@ -254,9 +264,9 @@ func (l *links) answerPull(c net.Conn, node format.Replica, where string) {
 }
 
 // tapeFor finds the tape that a node asks for: a new one for "", else one that is under way, by its number and the bytes that came.
-func (l *links) tapeFor(node format.Replica, where string) (t *tape, at uint64, err error) {
+func (l *links) tapeFor(ctx context.Context, node format.Replica, where string) (t *tape, at uint64, err error) {
 	if where == "" {
-		t, err = l.record(node)
+		t, err = l.record(ctx, node)
 		return t, 0, err
 	}
 	var number uint64
@@ -272,8 +282,8 @@ func (l *links) tapeFor(node format.Replica, where string) (t *tape, at uint64, 
 }
 
 // record begins a tape of this node's state for another node, in place of one that was under way. While it is written the floor stays
-// where it is.
-func (l *links) record(node format.Replica) (*tape, error) {
+// where it is. asked is for how long who asks waits for its beginning.
+func (l *links) record(asked context.Context, node format.Replica) (*tape, error) {
 	s := l.s
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
@@ -284,7 +294,10 @@ func (l *links) record(node format.Replica) (*tape, error) {
 		}
 	}()
 	s.holdFloor(1)
-	im, err := s.peer.Image(ctx)
+	waits, done := context.WithCancel(asked)
+	defer done()
+	defer context.AfterFunc(ctx, done)()
+	im, err := s.peer.Image(waits)
 	var record pb.Snapshot
 	if err == nil {
 		base, _ := im.Base()

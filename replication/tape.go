@@ -199,6 +199,8 @@ func (t *tape) hear(c net.Conn) error {
 		if err := t.confirm(n); err != nil {
 			return err
 		}
+		// Who confirms the same again is busy, and takes later what is being written.
+		_ = c.SetWriteDeadline(time.Now().Add(pullSilence))
 		if n == tapeTaken {
 			t.cancel()
 			return nil

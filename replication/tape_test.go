@@ -42,7 +42,7 @@ func (w *cutter) Write(b []byte) (int, error) {
 
 // takerOf reads a tape over connections that a cutter of link is on.
 func takerOf(ctx context.Context, tp *tape, link func(c net.Conn) *cutter) *taker {
-	return &taker{ctx: ctx, log: slog.New(slog.DiscardHandler), sum: xxh3.New(), rest: func(int) bool { return true },
+	return &taker{ctx: ctx, log: slog.New(slog.DiscardHandler), clock: clock.Real(), sum: xxh3.New(), rest: func(int) bool { return true },
 		dial: func(where string) (net.Conn, error) {
 			number, at := tp.number, uint64(0)
 			if where != "" {
