@@ -46,11 +46,13 @@ type Report struct {
 // Bits of Report.Flags.
 const (
 	// ReportLeads: it leads. ReportBorn: its cluster has a history. ReportSure: it was up to date when it answered.
-	// ReportPart: it takes part; one that does not is still finding out whether it may.
+	// ReportPart: it takes part; one that does not is still finding out whether it may. ReportGives: a copy of its state is on its way to
+	// another node, which goes on in the log from there.
 	ReportLeads = 1 << iota
 	ReportBorn
 	ReportSure
 	ReportPart
+	ReportGives
 )
 
 // What a node can be asked.
@@ -245,6 +247,9 @@ func (s *Sequencer) report(asker format.Replica) Report {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r.KnownApplied = s.mu.heard[asker]
+	if s.mu.images > 0 {
+		r.Flags |= ReportGives
+	}
 	return r
 }
 

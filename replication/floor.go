@@ -180,13 +180,11 @@ type want struct {
 }
 
 // SaveFloor raises the floor of the log towards i, below which the node itself needs nothing, and returns where it is: at an index
-// at which the library took a snapshot, and no further than what every member has, or waits for no longer (Options.Hold).
+// at which the library took a snapshot, and no further than what every member has, or waits for no longer (Options.Hold). It stays while
+// any node gives a copy of its state: the copy ends where the log has to go on, on whichever node leads then.
 func (s *Sequencer) SaveFloor(i format.Index) (format.Index, error) {
 	shard, node := uint64(group), uint64(s.o.Node)
-	s.mu.Lock()
-	images := s.mu.images
-	s.mu.Unlock()
-	if images > 0 {
+	if s.isGiven() {
 		st, _ := s.log.Replica(group, s.o.Node)
 		return st.Floor, nil
 	}
@@ -206,6 +204,17 @@ func (s *Sequencer) SaveFloor(i format.Index) (format.Index, error) {
 		s.takeDummy(h, kept, i)
 	}
 	return floor, nil
+}
+
+// isGiven reports that a copy of the state is on its way, from this node or from one that said so last.
+func (s *Sequencer) isGiven() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	given := s.mu.images > 0
+	for _, r := range s.mu.reports {
+		given = given || r.Flags&ReportGives != 0
+	}
+	return given
 }
 
 // takeDummy has the library take a snapshot, which is no more than a record, and ask for nothing at or below kept from then on.

@@ -8,6 +8,7 @@ import (
 
 	pb "github.com/lni/dragonboat/v4/raftpb"
 
+	"queen/engine"
 	"queen/engine/clock"
 	"queen/engine/format"
 	"queen/engine/logstore"
@@ -236,6 +237,39 @@ func TestFloorCrash(t *testing.T) {
 			must(t, l.db.log.Close())
 		}
 	}
+}
+
+// still is a node that stands where it stands.
+type still struct{ engine.Peer }
+
+func (still) Standing() engine.Standing                 { return engine.Standing{} }
+func (still) DiskOf(format.Replica) (engine.Disk, bool) { return engine.Disk{}, false }
+
+// TestFloorWaitsForCopies: the floor stays while this node, or another one, gives a copy of its state, and they tell each other.
+func TestFloorWaitsForCopies(t *testing.T) {
+	l, err := openFloorLog(testOptions(vfs.NewMem()))
+	must(t, err)
+	defer l.db.log.Close()
+	must(t, l.append(10))
+	must(t, l.dummy(8, 8))
+	kept, err := l.db.keep(1, 5, 9)
+	must(t, err)
+	must(t, l.db.RemoveEntriesTo(1, 5, kept))
+	s := &Sequencer{o: Options{Node: 5}, log: l.db.log, db: l.db, peer: still{}}
+	expect := func(what string, want format.Index) {
+		t.Helper()
+		if floor, err := s.SaveFloor(9); err != nil || floor != want {
+			t.Errorf("%s: the floor is %d, want %d: %v", what, floor, want, err)
+		}
+	}
+	s.holdFloor(1)
+	expect("this node gives a copy", 0)
+	own := s.report(0)
+	s.holdFloor(-1)
+	s.mu.reports = map[format.Replica]Report{6: {Flags: ReportPart}, 7: own}
+	expect("another one does", 0)
+	s.mu.reports[7] = s.report(0)
+	expect("nobody does", 8)
 }
 
 // TestHoldBack: the floor rises as far as every member has applied, and for who is away it waits as long as is set.

@@ -28,6 +28,7 @@ type links struct {
 	incarnation uint64
 	// takenWithin is how long the leader may take none of what was handed over before it is connected to anew.
 	takenWithin time.Duration
+	handshakes  handshakes
 	done        sync.WaitGroup
 
 	mu struct {
@@ -75,6 +76,7 @@ func newLinks(s *Sequencer) (*links, error) {
 		return nil, err
 	}
 	l := &links{s: s, takenWithin: takenWithin}
+	l.handshakes.port, l.handshakes.log, l.handshakes.clock = addr, s.o.Log, s.o.Clock
 	if l.listener, err = net.Listen("tcp", addr); err != nil {
 		return nil, fmt.Errorf("replication: %w", err)
 	}
@@ -235,6 +237,9 @@ func (l *links) serve(c net.Conn) {
 	}
 	defer l.drop(c)
 	_ = c.SetDeadline(time.Now().Add(helloWithin))
+	if secured, ok := c.(*tls.Conn); ok && l.handshakes.shake(secured, helloWithin) != nil {
+		return
+	}
 	var b [helloSize]byte
 	if _, err := io.ReadFull(c, b[:requestSize]); err != nil {
 		return

@@ -281,7 +281,7 @@ func (s *Sequencer) hostConfig() config.NodeHostConfig {
 		c.ListenAddress = s.o.Listen
 	}
 	if s.o.TLS != nil {
-		c.Expert.TransportFactory = transports{s.o.TLS}
+		c.Expert.TransportFactory = transports{s.o}
 	}
 	c.Expert.LogDBFactory = logDBFactory{s.db}
 	// One step worker: all groups share its saves, and thereby its flushes, of which a disk has few. It can not be changed on

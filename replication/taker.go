@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/zeebo/xxh3"
@@ -54,6 +55,8 @@ const (
 	// takerWithin is for how long a tape is asked for again before another node is, or the same one for a new tape: nearly as long
 	// as it is kept there.
 	takerWithin = tapeWait - 20*time.Second
+	// takerTries is how often it is asked for again where nobody listens: that node has ended most likely, and its copies with it.
+	takerTries = 8
 	// takerRepeat is how often what came is confirmed again while no more is read: keys that are put in order take their time, and
 	// who sends gives up on a node that is silent.
 	takerRepeat = 10 * time.Second
@@ -181,7 +184,8 @@ func (r *taker) goOn() error {
 		}
 		r.tries++
 		var refused refusal
-		if err = r.open(fmt.Sprintf("%d %d", r.number, r.at)); err == nil || errors.As(err, &refused) || errors.Is(err, errOther) {
+		if err = r.open(fmt.Sprintf("%d %d", r.number, r.at)); err == nil || errors.As(err, &refused) || errors.Is(err, errOther) ||
+			errors.Is(err, syscall.ECONNREFUSED) && r.tries >= takerTries {
 			return err
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"syscall"
 	"testing"
 	"time"
 
@@ -46,6 +47,18 @@ func TestTakerWaits(t *testing.T) {
 		}
 		r.close()
 		tp.cancel()
+	}
+}
+
+// TestTakerOfNobody: where nobody listens a tape is not asked for for long, so that another node is.
+func TestTakerOfNobody(t *testing.T) {
+	now := clock.NewFake(0)
+	dials := 0
+	r := takerOf(context.Background(), nil, nil)
+	r.clock, r.rest = now, func(tries int) bool { now.Advance(takerPause(tries)); return true }
+	r.dial = func(string) (net.Conn, error) { dials++; return nil, syscall.ECONNREFUSED }
+	if err := r.goOn(); !errors.Is(err, syscall.ECONNREFUSED) || dials != takerTries {
+		t.Errorf("%d connections: %v", dials, err)
 	}
 }
 

@@ -24,12 +24,13 @@ import (
 // A message is {magic 2 bytes, kind u16, length u64, crc32 of the 18 bytes from kind on with 0 for itself u32, 0 u32}, big endian, and
 // its body. Two zero bytes in place of the magic ask whether all of an image has come, and are answered by the same.
 type transport struct {
-	tls      *TLS
-	listen   string
-	messages raftio.MessageHandler
-	chunks   raftio.ChunkHandler
-	listener net.Listener
-	done     sync.WaitGroup
+	tls        *TLS
+	handshakes handshakes
+	listen     string
+	messages   raftio.MessageHandler
+	chunks     raftio.ChunkHandler
+	listener   net.Listener
+	done       sync.WaitGroup
 
 	mu struct {
 		sync.Mutex
@@ -56,11 +57,12 @@ const (
 var wireMagic, wireEnd = [wireMagicSize]byte{0xae, 0x7d}, [wireMagicSize]byte{}
 
 // transports makes them for the library.
-type transports struct{ tls *TLS }
+type transports struct{ o Options }
 
 // Create implements config.TransportFactory.
 func (f transports) Create(c config.NodeHostConfig, messages raftio.MessageHandler, chunks raftio.ChunkHandler) raftio.ITransport {
-	t := &transport{tls: f.tls, listen: c.GetListenAddress(), messages: messages, chunks: chunks}
+	t := &transport{tls: f.o.TLS, listen: c.GetListenAddress(), messages: messages, chunks: chunks}
+	t.handshakes.port, t.handshakes.log, t.handshakes.clock = t.listen, f.o.Log, f.o.Clock
 	t.mu.conns = map[net.Conn]struct{}{}
 	return t
 }
@@ -138,9 +140,7 @@ func (t *transport) serve(c *tls.Conn) {
 		defer t.mu.Unlock()
 		delete(t.mu.conns, c)
 	}()
-	ctx, cancel := context.WithTimeout(context.Background(), handshakeWithin)
-	err := c.HandshakeContext(ctx)
-	cancel()
+	err := t.handshakes.shake(c, handshakeWithin)
 	var buf []byte
 	for err == nil {
 		var first [1]byte
@@ -233,7 +233,7 @@ func (t *transport) GetSnapshotConnection(ctx context.Context, target string) (r
 }
 
 func (t *transport) dial(ctx context.Context, target string) (net.Conn, error) {
-	c, err := (&net.Dialer{Timeout: dialWithin}).DialContext(ctx, "tcp", target)
+	c, err := (&net.Dialer{Timeout: dialWithin, Control: endUnacknowledged}).DialContext(ctx, "tcp", target)
 	if err != nil {
 		return nil, err
 	}

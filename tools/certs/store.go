@@ -1,8 +1,10 @@
 package certs
 
 import (
+	"bytes"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"time"
@@ -61,13 +63,43 @@ func (o Options) make(contents [][]byte) (*material, error) {
 	}
 	m := &material{cert: cert}
 	if o.ClientCA != "" {
-		m.clients = x509.NewCertPool()
-		if !m.clients.AppendCertsFromPEM(contents[2]) {
-			return nil, fmt.Errorf("%s: %w", o.ClientCA, errors.New("no certificate in PEM"))
+		if m.clients, err = poolOf(contents[2]); err != nil {
+			return nil, fmt.Errorf("%s: %w", o.ClientCA, err)
 		}
 	}
 	return m, nil
 }
+
+// poolOf reads authorities. Each block has to be a certificate: one that was skipped, as the library does, would be missed only by the
+// callers that show its certificates. Words between blocks are comments.
+func poolOf(content []byte) (*x509.CertPool, error) {
+	pool, n := x509.NewCertPool(), 0
+	for rest := content; ; n++ {
+		var block *pem.Block
+		if block, rest = pem.Decode(rest); block == nil {
+			break
+		}
+		if block.Type != certBlock {
+			return nil, fmt.Errorf("block %d is a %s, want certificates only", n+1, block.Type)
+		}
+		cert, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, fmt.Errorf("certificate %d: %w", n+1, err)
+		}
+		pool.AddCert(cert)
+	}
+	if n == 0 {
+		return nil, errors.New("no certificate in PEM")
+	}
+	// What is broken is no block, and stands between them or behind the last one.
+	if begun, ended := bytes.Count(content, []byte("-----BEGIN")), bytes.Count(content, []byte("-----END")); begun != n || ended != n {
+		return nil, fmt.Errorf("%d certificates are whole, %d begin and %d end", n, begun, ended)
+	}
+	return pool, nil
+}
+
+// certBlock is the type of a certificate's block.
+const certBlock = "CERTIFICATE"
 
 // Reload reads the files now.
 func (s *Store) Reload() error { return s.files.Reload() }

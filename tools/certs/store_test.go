@@ -14,6 +14,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -208,6 +209,10 @@ func TestCallersCertificates(t *testing.T) {
 	r.now.Add(1)
 	require.Error(t, try(ca))
 	require.NoError(t, try(other))
+	r.write("clients", slices.Concat([]byte("# both\n"), ca.pem, []byte("\n# the new one\n"), other.pem, []byte("\n")))
+	r.now.Add(1)
+	require.NoError(t, try(ca))
+	require.NoError(t, try(other))
 }
 
 // TestPeers: both sides show a certificate of one authority and want one; after a change only those of its successor count, on both
@@ -273,6 +278,12 @@ func TestWrongFiles(t *testing.T) {
 		{key, cert, nil, "cert and"},
 		{old, oldKey, nil, "the certificate ended on 2026-12-01"},
 		{cert, key, []byte("x"), "clients: no certificate in PEM"},
+		{cert, key, ca.pem[:len(ca.pem)-9], "clients: no certificate in PEM"},
+		{cert, key, slices.Concat(ca.pem, ca.pem[:len(ca.pem)-9]), "clients: 1 certificates are whole, 2 begin"},
+		{cert, key, slices.Concat(ca.pem[:100], ca.pem[110:], ca.pem), "clients: "},
+		{cert, key, slices.Concat(ca.pem, ca.pem[30:]), "clients: 1 certificates are whole, 1 begin and 2 end"},
+		{cert, key, slices.Concat(ca.pem, key), "clients: block 2 is a EC PRIVATE KEY, want certificates only"},
+		{cert, key, slices.Concat(ca.pem, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("x")})), "clients: certificate 2: "},
 	} {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			r := newRig(t)
