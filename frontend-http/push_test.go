@@ -196,7 +196,8 @@ func TestOversizedBody(t *testing.T) {
 	}
 }
 
-// TestItemsRefusedByTheEngine: a partition the engine refuses has error items inside the 201 (S-push-13).
+// TestItemsRefusedByTheEngine: a partition the engine refuses has error items inside the 201 (S-push-13); transactions and
+// timers are refused for it as a whole.
 func TestItemsRefusedByTheEngine(t *testing.T) {
 	n := start(t)
 	n.post("/api/v1/configure", `{"queue":"secret","options":{"encryptionEnabled":true}}`).is(200).
@@ -209,6 +210,10 @@ func TestItemsRefusedByTheEngine(t *testing.T) {
 	if strings.Contains(a.body[strings.Index(a.body, `"error"`):], "offset") {
 		t.Error("a refused item has an offset")
 	}
+	n.post("/api/v1/transaction", `{"operations":[{"type":"push","queue":"secret","payload":1}]}`).is(200).
+		equal(`"encryption_unavailable"`, "reason")
+	n.post("/api/v1/timers", `{"operations":[{"op":"schedule","queue":"secret","timerKey":"k","delayMs":1,"payload":"MQ=="},`+
+		`{"op":"cancel","queue":"q","timerKey":"k"}]}`).is(409).equal(`"encryption_unavailable"`, "error")
 }
 
 // TestBinaryMessages: raw bytes and headers through push/raw come back identical by pop and by fetch/raw.
