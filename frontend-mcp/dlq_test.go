@@ -79,3 +79,34 @@ func TestTrace(t *testing.T) {
 	require.Equal(t, "not_found", refused(t, s, "message_trace", map[string]any{"queue": "jobs", "transaction_id": "none"}).Code)
 	require.Equal(t, "unknown_queue", refused(t, s, "message_trace", map[string]any{"queue": "none", "transaction_id": "none"}).Code)
 }
+
+// TestTraceByTraceID: the first message with a trace id is traced, one without an id of its own too; what names none or two
+// messages is refused.
+func TestTraceByTraceID(t *testing.T) {
+	r := newRig(t, nil)
+	r.push("jobs", "a", `1`, `2`)
+	trace := format.UUID{15: 7}
+	r.do(&engine.Append{Queue: "jobs", Partition: "b", Messages: []engine.Message{{Payload: []byte(`3`)}, {Payload: []byte(`4`), TraceID: trace},
+		{Payload: []byte(`5`), TraceID: trace}}})
+	s := r.connect(Identity{}, nil)
+	for _, args := range []map[string]any{{"queue": "jobs", "trace_id": trace.String()}, {"queue": "jobs", "partition": "b", "trace_id": trace.String()}} {
+		out := ask(t, s, "message_trace", args)
+		m := out["message"].(map[string]any)
+		require.Equal(t, []any{"b", "4", "1", trace.String()}, []any{out["partition"], m["payload"], m["offset"], m["trace_id"]})
+		require.Len(t, out["events"], 1)
+	}
+	for _, c := range []struct {
+		code, field string
+		args        map[string]any
+	}{
+		{"not_found", "trace_id", map[string]any{"queue": "jobs", "trace_id": format.UUID{15: 8}.String()}},
+		{"not_found", "trace_id", map[string]any{"queue": "jobs", "partition": "a", "trace_id": trace.String()}},
+		{"bad_request", "trace_id", map[string]any{"queue": "jobs", "trace_id": "x"}},
+		{"bad_request", "trace_id", map[string]any{"queue": "jobs", "trace_id": format.UUID{}.String()}},
+		{"bad_request", "transaction_id", map[string]any{"queue": "jobs"}},
+		{"bad_request", "transaction_id", map[string]any{"queue": "jobs", "trace_id": trace.String(), "transaction_id": "t"}},
+	} {
+		e := refused(t, s, "message_trace", c.args)
+		require.Equal(t, []string{c.code, c.field}, []string{e.Code, e.Field}, "%v", c.args)
+	}
+}

@@ -62,7 +62,9 @@ type scan struct {
 	limit    int
 	budget   int
 	want     []byte // the JSON of Equals
-	out      *searchResult
+	// trace, unless it is zero, looks for the first message that it names, and ends there.
+	trace format.UUID
+	out   *searchResult
 }
 
 func search(c *call, in searchArgs) (out searchResult, err error) {
@@ -185,6 +187,9 @@ func (s *scan) lane(p *engine.PartitionInfo, start int64) (int64, error) {
 			s.budget--
 			s.out.Scanned++
 			at = r.Offset + 1
+			if !s.trace.IsZero() && len(s.out.Matches) > 0 {
+				return int64(at), nil
+			}
 		}
 		s.progress()
 	}
@@ -207,6 +212,8 @@ func (s *scan) keep(partition string, r *engine.Record) bool {
 func (s *scan) matches(r *engine.Record) bool {
 	switch {
 	case r.CreatedAt < s.from:
+		return false
+	case !s.trace.IsZero() && r.TraceID != s.trace:
 		return false
 	case s.in.TransactionID != "" && r.TransactionID != s.in.TransactionID:
 		return false

@@ -5,12 +5,14 @@ import (
 	"slices"
 
 	"queen/engine"
+	"queen/engine/format"
 )
 
 type traceArgs struct {
 	Queue         string `json:"queue"`
 	Partition     string `json:"partition,omitempty" jsonschema:"default: the partition that has the id, looked for"`
-	TransactionID string `json:"transaction_id" jsonschema:"or the message id"`
+	TransactionID string `json:"transaction_id,omitempty" jsonschema:"or the message id"`
+	TraceID       string `json:"trace_id,omitempty" jsonschema:"instead: the first message with it, looked for among 100000"`
 }
 
 type groupView struct {
@@ -42,7 +44,15 @@ var stateNames = map[engine.MessageState]string{engine.Pending: "pending", engin
 	engine.Completed: "completed", engine.DeadState: "dead"}
 
 func traceMessage(c *call, in traceArgs) (out traceResult, err error) {
-	p, err := c.partitionWith(&in)
+	var p engine.PartitionInfo
+	switch {
+	case (in.TransactionID == "") == (in.TraceID == ""):
+		return out, badArgument("transaction_id", "either transaction_id or trace_id is needed")
+	case in.TraceID != "":
+		p, err = c.tracedBy(&in)
+	default:
+		p, err = c.partitionWith(&in)
+	}
 	if err != nil {
 		return out, err
 	}
@@ -107,6 +117,26 @@ func (c *call) partitionWith(in *traceArgs) (p engine.PartitionInfo, err error) 
 	}
 	return p, &toolError{Code: string(engine.CodeNotFound), Message: "no partition of the queue knows the id", Field: "transaction_id",
 		Hint: "ids are remembered for the queue's dedupWindowSeconds: name the partition, or use message_search"}
+}
+
+// tracedBy looks for the first message with a trace id, of which nothing is indexed, and puts the message's own id into in.
+func (c *call) tracedBy(in *traceArgs) (p engine.PartitionInfo, err error) {
+	trace, ok := format.ParseUUID(in.TraceID)
+	if !ok || trace.IsZero() {
+		return p, badArgument("trace_id", "trace_id is no UUID")
+	}
+	room, found := c.room, searchResult{}
+	s := &scan{call: c, in: searchArgs{Queue: in.Queue, Partition: in.Partition}, trace: trace, limit: 1, budget: scanMost, out: &found}
+	if err := s.run(place{}); err != nil {
+		return p, err
+	}
+	c.room = room // the match is not what is answered
+	if len(found.Matches) == 0 {
+		return p, &toolError{Code: string(engine.CodeNotFound), Message: "none of the messages that were looked at has the trace id", Field: "trace_id",
+			Hint: "100000 messages are looked at: name the partition, or use transaction_id"}
+	}
+	in.TransactionID = found.Matches[0].Message.ID
+	return c.engine.Catalog().Partition(c.ctx, c.caller, in.Queue, found.Matches[0].Partition)
 }
 
 // events are what is kept of the times of a message: its push, the leases that hold it, and its dead letters.
