@@ -55,7 +55,7 @@ func (m *mortal) runThis(scenario func() error) (ended bool) {
 	return ended && m.ctx.Err() == nil
 }
 
-// scenario: pushes, claims, acks, marks, checkpoints, closed segments, and a clean stop.
+// scenario: pushes, claims, transactions, marks, checkpoints, closed segments, and a clean stop.
 func (m *mortal) scenario() error {
 	if err := m.reopen(); err != nil {
 		return err
@@ -100,20 +100,15 @@ func (m *mortal) pushTo(partition, payload string) error {
 	return nil
 }
 
-// consume pops partition a and acks the first message of what comes.
+// consume pops partition a and takes a whole step with the first message of what comes.
 func (m *mortal) consume() error {
 	d, err := m.node.Pop(m.ctx, someone, engine.PopRequest{Scope: engine.Scope{Queue: "q", Partition: "a", Pinned: true},
 		Group: "g", Start: engine.Start{Kind: format.StartAll}, Lease: time.Second})
 	if err != nil || d == nil || len(d.Claims) == 0 {
 		return err
 	}
-	out, err := m.node.Do(m.ctx, someone, engine.Batch{Ops: []engine.Op{&engine.Ack{Partition: d.Claims[0].PartitionID, Group: "g",
-		Lease: d.Lease, HasOffset: true, Offset: d.Claims[0].First, Status: format.AckCompleted}}})
-	if err != nil {
+	if _, err := m.node.Do(m.ctx, someone, step(&d.Claims[0], d.Lease)); err != nil {
 		return err
-	}
-	if out[0].Err != nil {
-		return out[0].Err
 	}
 	m.acked = int(d.Claims[0].First) + 1
 	return nil
@@ -206,16 +201,16 @@ func (m *mortal) judge(what string, disk func() *vfs.Mem) {
 	if x.Index == y.Index { // else one of them had to tick once more, and the states are of two instants
 		m.compared++
 	}
-	m.judgeAcks(what, a)
-	m.judgeAcks(what, b)
+	m.judgeSteps(what, a, m.judgeAcks(what, a))
+	m.judgeSteps(what, b, m.judgeAcks(what, b))
 	a.close()
 	b.close()
 }
 
-// judgeAcks pops what is left for group g: nothing acked comes again.
-func (m *mortal) judgeAcks(what string, r *rig) {
+// judgeAcks pops what is left for group g: nothing acked comes again. It returns how many messages are settled.
+func (m *mortal) judgeAcks(what string, r *rig) int {
 	if len(r.pushed["a"]) == 0 {
-		return
+		return 0
 	}
 	r.tick(time.Hour)
 	d, err := r.node.Pop(context.Background(), someone, engine.PopRequest{Scope: engine.Scope{Queue: "q", Partition: "a", Pinned: true},
@@ -227,11 +222,13 @@ func (m *mortal) judgeAcks(what string, r *rig) {
 		if m.acked < len(m.pushed["a"]) {
 			m.t.Fatalf("%s: nothing to pop, %d of %d acked", what, m.acked, len(m.pushed["a"]))
 		}
-		return
+		return len(r.pushed["a"])
 	}
-	if first := int(d.Claims[0].First); first < m.acked || first > m.acked+1 {
+	first := int(d.Claims[0].First)
+	if first < m.acked || first > m.acked+1 {
 		m.t.Fatalf("%s: delivered from %d, acked up to %d", what, first, m.acked)
 	}
+	return first
 }
 
 // TestCrashEverywhere cuts the power at operations all over a scenario and opens what the disk holds:
