@@ -74,12 +74,15 @@ func checkContext(s cli.Streams, c *remote.Context) (all []Finding) {
 	add := func(severity, title, next string, evidence ...string) {
 		all = append(all, Finding{checkName, severity, title, c.Name, evidence, next})
 	}
-	u, err := url.Parse(c.URL)
-	switch {
-	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
-		add(Critical, "The address of a context is none", "Give it with queen config set-context --url http://HOST:PORT.", "url "+c.URL)
-	case u.Scheme == "http" && c.Token != "" && !loopback(u.Hostname()):
-		add(Warning, "A token travels in the clear", "Use https, with --ca where the certificate is your own.", "url "+c.URL)
+	for _, at := range [][2]string{{"url", c.URL}, {"mcp", c.MCP}} {
+		u, err := url.Parse(at[1])
+		switch {
+		case at[0] == "mcp" && c.MCP == "": // the usual one, at the host of url
+		case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
+			add(Critical, "The address of a context is none", "Give it with queen config set-context --"+at[0]+".", at[0]+" "+at[1])
+		case u.Scheme == "http" && c.Token != "" && !loopback(u.Hostname()):
+			add(Warning, "A token travels in the clear", "Use https, with --ca where the certificate is your own.", at[0]+" "+at[1])
+		}
 	}
 	if c.CA != "" {
 		pem, err := os.ReadFile(c.CA)

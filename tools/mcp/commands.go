@@ -45,6 +45,8 @@ reading tools only; nothing in it is changed.`,
 		ctx, stop := interrupted()
 		defer stop()
 		switch {
+		case off && (e.url != "" || e.context != ""):
+			return cli.Errorf(cli.Usage, "--offline asks no node: --url and --context are for one")
 		case off && dir == "":
 			return cli.Errorf(cli.Usage, "--offline needs --data DIR")
 		case off:
