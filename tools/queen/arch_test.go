@@ -92,7 +92,7 @@ var importTable = []importRow{
 	{"tools/client", []string{"tools/cli", "tools/remote"}, nil, "the client commands know the API only, never the engine"},
 	{"tools/contexts", []string{"tools/cli", "tools/remote"}, nil, "names for nodes are a file: which node answers is not their business"},
 	{"tools/ops", []string{"tools/cli", "tools/remote", "tools/contexts"}, nil, "the commands of operators know the API only, never the engine"},
-	{"tools/mcp", []string{"tools/cli"}, nil, "the client side of MCP knows the protocol only, never the engine"},
+	{"tools/mcp", []string{"tools/cli", "tools/remote"}, nil, "the client side of MCP knows the protocol and where a node is, never the engine"},
 	{"tools/offline", append([]string{"engine"}, leaves...), nil,
 		"a stopped node's directory is opened through the engine's own door, over files that are thrown away"},
 	{"tools/queen", []string{"..."}, nil, "the composition root is the only place that knows everything"},
