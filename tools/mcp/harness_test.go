@@ -105,8 +105,12 @@ func queenSays(t *testing.T, env []string, in string, args ...string) (code int,
 
 // TestOffline: the flags of stdio belong together.
 func TestOffline(t *testing.T) {
-	for want, args := range map[string][]string{"--offline needs --data": {"stdio", "--offline"}, "--offline asks no node": {"stdio", "--offline", "--data", "d", "--context", "c"}, "--data is for --offline": {"stdio", "--data", "d"},
-		"--url nonsense": {"stdio", "--url", "nonsense"}} {
+	for want, args := range map[string][]string{
+		"--offline needs --data":  {"stdio", "--offline"},
+		"--offline asks no node":  {"stdio", "--offline", "--data", "d", "--context", "c"},
+		"--data is for --offline": {"stdio", "--data", "d"},
+		"--url nonsense":          {"stdio", "--url", "nonsense"},
+	} {
 		code, _, complaint := queen(t, nil, args...)
 		require.Equal(t, cli.Usage, code)
 		require.Contains(t, complaint, want)
