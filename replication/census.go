@@ -112,7 +112,7 @@ func dialAsk(ctx context.Context, raft string, t *TLS, q *request, addr string) 
 		c = tls.Client(c, t.clientConfig(side))
 	}
 	// The handshake is part of the write, and knows no context.
-	defer context.AfterFunc(ctx, func() { c.Close() })()
+	stop := context.AfterFunc(ctx, func() { c.Close() })
 	_ = c.SetDeadline(time.Now().Add(answerWithin))
 	q.Protocol, q.AddrLen = protocol, uint32(len(addr))
 	copy(q.Magic[:], requestMagic)
@@ -120,7 +120,7 @@ func dialAsk(ctx context.Context, raft string, t *TLS, q *request, addr string) 
 	_ = binary.Write(&b, binary.LittleEndian, q) // to memory
 	b.WriteString(addr)
 	_, err = c.Write(b.Bytes())
-	if ctx.Err() != nil {
+	if !stop() {
 		err = ctx.Err()
 	}
 	if err != nil {

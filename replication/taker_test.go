@@ -40,9 +40,9 @@ func TestTakerWaits(t *testing.T) {
 		}
 		got, err := io.ReadAll(r)
 		switch {
-		case away < takerWithin && (err != nil || !bytes.Equal(got, want)):
+		case away < tapeWait && (err != nil || !bytes.Equal(got, want)):
 			t.Errorf("down for %v: %d of %d bytes: %v", away, len(got), len(want), err)
-		case away > takerWithin && !errors.Is(err, down):
+		case away >= tapeWait && !errors.Is(err, down):
 			t.Errorf("down for %v: %d bytes: %v", away, len(got), err)
 		}
 		r.close()
