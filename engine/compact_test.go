@@ -397,6 +397,7 @@ func (b *tables) remake(before map[string]seen) {
 			}
 		}
 		o.mixed.open()
+		o.node.SettleFiles() // no pass of the new node comes between two readers
 		for part, was := range before {
 			s := o.check(fmt.Sprint("without ", kinds), part, 0)
 			for at, n := range s.all {
