@@ -36,7 +36,7 @@ type arrival struct {
 func (s *subject) measure(ctx context.Context) error {
 	// The queue, its consumer group and what the node makes once are there before memory is read.
 	c := client.New(s.n.Addr, time.Minute)
-	defer c.Close()
+	defer func() { c.Close() }()
 	s.arrived = make(chan arrival, 1024)
 	defer s.close()
 	if err := s.open(1); err != nil {
@@ -58,6 +58,8 @@ func (s *subject) measure(ctx context.Context) error {
 	if err := s.idle(before); err != nil {
 		return err
 	}
+	c.Close() // the node has closed a connection that asked nothing for so long
+	c = client.New(s.n.Addr, time.Minute)
 	var h histo.Histogram
 	if err := s.pushes(ctx, c, 0, s.o.pushes, &h); err != nil {
 		return err
