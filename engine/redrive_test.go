@@ -48,7 +48,7 @@ func TestRedriveJob(t *testing.T) {
 	j, err := r.node.StartRedrive(ctx, someone, engine.RedriveRequest{Queue: "q", Error: "r1"})
 	require.NoError(t, err)
 	require.EqualValues(t, 75, j.Total)
-	r.node.RedrivesDone()
+	r.redrivesDone()
 	got, err := r.node.RedriveJob(ctx, someone, j.ID)
 	require.NoError(t, err)
 	require.Equal(t, engine.RedriveDone, got.State)
@@ -70,6 +70,25 @@ func TestRedriveJob(t *testing.T) {
 	dead, err := r.node.Catalog().DeadLetters(ctx, someone, engine.DeadLetterFilter{Queue: "q", Limit: 1000})
 	require.NoError(t, err)
 	require.Len(t, dead, 75)
+}
+
+// redrivesDone waits until no redrive job is under way, and lets time pass meanwhile: a job waits to try again what the
+// moment refused.
+func (r *rig) redrivesDone() {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		r.node.RedrivesDone()
+	}()
+	for {
+		select {
+		case <-done:
+			return
+		default:
+			r.clock.Advance(time.Millisecond)
+			runtime.Gosched()
+		}
+	}
 }
 
 // Goal: what a crash interrupts the next life takes up: every dead letter is moved once, in order.
@@ -110,7 +129,7 @@ func TestRedriveJobDuplicates(t *testing.T) {
 	require.NoError(t, r.pushID("p", "copy", "dlq:"+dead[69].ID.String()))
 	j, err := r.node.StartRedrive(t.Context(), someone, engine.RedriveRequest{Queue: "q"})
 	require.NoError(t, err)
-	r.node.RedrivesDone()
+	r.redrivesDone()
 	got, err := r.node.RedriveJob(t.Context(), someone, j.ID)
 	require.NoError(t, err)
 	require.Equal(t, [3]uint64{69, 1, 0}, [3]uint64{got.Moved, got.Duplicates, got.Failed})
