@@ -60,7 +60,7 @@ func dropPull(cfg Config) error {
 		return settlePull(cfg)
 	}
 	for _, name := range names {
-		if err := cfg.FS.Remove(path.Join(dir, name)); err != nil {
+		if err := cfg.FS.Remove(path.Join(dir, name)); err != nil && !errors.Is(err, iofs.ErrNotExist) { // a pool that was cut off may still have renamed it
 			return fmt.Errorf("engine: pull: %w", err)
 		}
 	}

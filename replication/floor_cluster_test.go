@@ -207,17 +207,23 @@ func TestPull(t *testing.T) {
 	c.compare(kept)
 }
 
+// keep pushes messages that nobody consumes, as compare expects them.
+func (c *testCluster) keep(count int) {
+	c.t.Helper()
+	for i := range count {
+		for p := range 3 {
+			if _, err := push(context.Background(), c.nodes[c.leader()], "q", fmt.Sprint("p", p+1), fmt.Sprint(p, "-", i), fmt.Sprint("payload ", p+1, i)); err != nil {
+				c.t.Fatal(err)
+			}
+		}
+	}
+}
+
 // TestPullCutOff: a node ends at each step of a pull, and the next start begins anew or goes on; once who it pulls from ends.
 func TestPullCutOff(t *testing.T) {
 	c := newTestCluster(t, 3, smallLogs)
 	const kept = 10
-	for i := range kept {
-		for p := range 3 {
-			if _, err := push(context.Background(), c.nodes[c.leader()], "q", fmt.Sprint("p", p+1), fmt.Sprint(p, "-", i), fmt.Sprint("payload ", p+1, i)); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
+	c.keep(kept)
 	c.configure("flow")
 	c.flow("a floor", func() bool { return c.floor(1) > 0 })
 	c.hold = 2 * time.Second // more than a node that runs lags

@@ -207,13 +207,7 @@ func TestTapeWithoutTaker(t *testing.T) {
 func TestPullGoesOn(t *testing.T) {
 	c := newTestCluster(t, 3, smallLogs)
 	const kept = 10
-	for i := range kept {
-		for p := range 3 {
-			if _, err := push(context.Background(), c.nodes[c.leader()], "q", fmt.Sprint("p", p+1), fmt.Sprint(p, "-", i), fmt.Sprint("payload ", p+1, i)); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
+	c.keep(kept)
 	c.configure("flow")
 	c.flow("a floor", func() bool { return c.floor(1) > 0 })
 	c.hold, c.rate = 2*time.Second, MinPullRate // more than a node that runs lags; so slow that a break finds most of it unsent

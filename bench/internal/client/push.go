@@ -18,6 +18,11 @@ func (c *Conn) PushItem(queue, partition, id, payload []byte) {
 	if b[len(b)-1] != '[' {
 		b = append(b, ',')
 	}
+	c.body = appendItem(b, queue, partition, id, payload)
+}
+
+// appendItem appends a message of a push.
+func appendItem(b, queue, partition, id, payload []byte) []byte {
 	b = append(b, `{"queue":`...)
 	b = appendString(b, queue)
 	b = append(b, `,"partition":`...)
@@ -26,7 +31,7 @@ func (c *Conn) PushItem(queue, partition, id, payload []byte) {
 	b = appendString(b, id)
 	b = append(b, `,"payload":`...)
 	b = append(b, payload...)
-	c.body = append(b, '}')
+	return append(b, '}')
 }
 
 // PushSend sends what was begun. It may be called again to send the same messages again.

@@ -33,15 +33,8 @@ func (c *Conn) TxnAck(id, partitionID, lease, group []byte) {
 
 // TxnPush adds a message; payload is JSON.
 func (c *Conn) TxnPush(queue, partition, id, payload []byte) {
-	b := append(c.txnPart(), `{"type":"push","items":[{"queue":`...)
-	b = appendString(b, queue)
-	b = append(b, `,"partition":`...)
-	b = appendString(b, partition)
-	b = append(b, `,"transactionId":`...)
-	b = appendString(b, id)
-	b = append(b, `,"payload":`...)
-	b = append(b, payload...)
-	c.body = append(b, `}]}`...)
+	b := append(c.txnPart(), `{"type":"push","items":[`...)
+	c.body = append(appendItem(b, queue, partition, id, payload), `]}`...)
 }
 
 // TxnSend has the transaction add one to a counter as well, and sends it.
