@@ -76,27 +76,39 @@ func run(o options) (*report.Report, error) {
 	if o.peer == "" {
 		return out, nil
 	}
-	peering := exec.Command(o.peer, "--connections", fmt.Sprint(o.connections), "--warm", o.warm.String(), "--length",
-		o.length.String())
-	// Its loader has what this one has; its server is made of processes that do not know the setting.
-	peering.Env = append(os.Environ(), fmt.Sprint("GOMAXPROCS=", o.processors))
-	text, err := peering.Output()
-	if err != nil {
-		return nil, fmt.Errorf("peer: %w: %s", err, text)
+	for _, way := range []struct{ client, name string }{{"pgbench", "PostgreSQL"}, {"pipelined", "PostgreSQL in one round trip"}} {
+		theirs, err := peer(o, way.client)
+		if err != nil {
+			return nil, err
+		}
+		out.Add(way.name+" commits", theirs.PerSecond, "/s")
+		out.Add(way.name+" commit p50", theirs.P50, "us")
+		out.Add(way.name+" commit p99", theirs.P99, "us")
+		out.Add("ratio to "+way.name, ours/theirs.PerSecond, "x")
 	}
-	var peer struct {
-		PerSecond  float64 `json:"perSecond"`
-		P50, P99   float64
-		Conditions string
-	}
-	if err := json.Unmarshal(text, &peer); err != nil {
-		return nil, fmt.Errorf("peer: %w: %s", err, text)
-	}
-	out.Add("PostgreSQL commits", peer.PerSecond, "/s")
-	out.Add("PostgreSQL commit p50", peer.P50, "us")
-	out.Add("PostgreSQL commit p99", peer.P99, "us")
-	out.Add("ratio", ours/peer.PerSecond, "x")
 	return out, nil
+}
+
+type peerResult struct {
+	PerSecond float64 `json:"perSecond"`
+	P50, P99  float64
+}
+
+// peer runs the peer with one of its clients: pgbench does as most applications do, pipelined is the least that the
+// protocol allows.
+func peer(o options, client string) (r peerResult, err error) {
+	cmd := exec.Command(o.peer, "--client", client, "--connections", fmt.Sprint(o.connections), "--warm", o.warm.String(),
+		"--length", o.length.String())
+	// Its loader has what this one has; its server is made of processes that do not know the setting.
+	cmd.Env = append(os.Environ(), fmt.Sprint("GOMAXPROCS=", o.processors))
+	text, err := cmd.Output()
+	if err == nil {
+		err = json.Unmarshal(text, &r)
+	}
+	if err != nil {
+		return r, fmt.Errorf("peer: %w: %s", err, text)
+	}
+	return r, nil
 }
 
 // load runs the workers and returns transactions per second.
