@@ -85,6 +85,8 @@ func (o *OS) Open(name string, flags Flags) (File, error) {
 	} else if flags&Direct != 0 && o.best >= ModeDirectSync {
 		mode = ModeDirectSync // to read a file no probe, which writes, is needed
 	}
+	openFiles.opening.RLock()
+	defer openFiles.opening.RUnlock()
 	f, err := os.OpenFile(name, osFlags, fileMode)
 	if err != nil {
 		return nil, err
@@ -111,9 +113,6 @@ func (o *OS) Rename(oldName, newName string) error {
 
 // Link gives a file a second name.
 func (o *OS) Link(oldName, newName string) error { return os.Link(oldName, newName) }
-
-// Remove removes a name.
-func (o *OS) Remove(name string) error { return os.Remove(name) }
 
 // MkdirAll creates directories.
 func (o *OS) MkdirAll(dir string) error { return os.MkdirAll(dir, dirMode) }

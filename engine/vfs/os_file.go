@@ -7,6 +7,7 @@ import (
 	"io"
 	iofs "io/fs"
 	"os"
+	"sync/atomic"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -20,12 +21,14 @@ type osFile struct {
 	raw     syscall.RawConn
 	mode    Mode
 	aligned bool // opened with Direct: writes must be aligned whatever the mode
+	id      fileID
+	closed  atomic.Bool
 }
 
 var _ File = (*osFile)(nil)
 
 func newOSFile(o *OS, f *os.File, flags Flags, mode Mode) (*osFile, error) {
-	info, err := f.Stat()
+	id, info, err := idOf(f)
 	if err != nil {
 		return nil, err
 	}
@@ -36,12 +39,13 @@ func newOSFile(o *OS, f *os.File, flags Flags, mode Mode) (*osFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	file := &osFile{fs: o, f: f, raw: raw, mode: mode, aligned: flags&Direct != 0}
+	file := &osFile{fs: o, f: f, raw: raw, mode: mode, aligned: flags&Direct != 0, id: id}
 	if mode >= ModeDirectSync {
 		if err := file.control("open", func(fd int) error { return setDirect(fd) }); err != nil {
 			file.mode = ModeBufferedSync
 		}
 	}
+	countOpen(id)
 	return file, nil
 }
 
@@ -208,4 +212,10 @@ func (f *osFile) Preallocate(size int64) error {
 	return err
 }
 
-func (f *osFile) Close() error { return f.f.Close() }
+func (f *osFile) Close() error {
+	err := f.f.Close()
+	if !f.closed.Swap(true) {
+		countClosed(f.id)
+	}
+	return err
+}
