@@ -50,11 +50,17 @@ type Wrapper interface{ Wrapped() Engine }
 // Wrapped implements Wrapper.
 func (l *limited) Wrapped() Engine { return l.Engine }
 
-// MembershipOf finds the cluster of an engine; false for a single node.
-func MembershipOf(e Engine) (Membership, bool) {
+// innermost is the engine behind all that stand in front of it.
+func innermost(e Engine) Engine {
 	for w, ok := e.(Wrapper); ok; w, ok = e.(Wrapper) {
 		e = w.Wrapped()
 	}
+	return e
+}
+
+// MembershipOf finds the cluster of an engine; false for a single node.
+func MembershipOf(e Engine) (Membership, bool) {
+	e = innermost(e)
 	if n, ok := e.(*Node); ok {
 		if n.cluster == nil {
 			return nil, false

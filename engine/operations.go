@@ -30,9 +30,6 @@ var _ Operations = (*Node)(nil)
 
 // OperationsOf finds the operator's door of an engine; false where there is none. Plans do not limit operators.
 func OperationsOf(e Engine) (Operations, bool) {
-	if l, ok := e.(*limited); ok {
-		e = l.Engine
-	}
-	o, ok := e.(Operations)
+	o, ok := innermost(e).(Operations)
 	return o, ok
 }

@@ -165,3 +165,10 @@ func TestSharedKnowsItsCluster(t *testing.T) {
 		require.EqualValues(t, 7, m.Members()[0].Node)
 	}
 }
+
+// Goal: what an operator may do with a node, it may with one that serves Kafka too: switches, jobs that move dead letters.
+func TestSharedKeepsOperations(t *testing.T) {
+	n := start(t, nil)
+	_, ok := engine.OperationsOf(n.f.Shared(engine.Limit(n.engine, new(auth.Quotas)), true))
+	require.True(t, ok)
+}

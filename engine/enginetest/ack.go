@@ -304,7 +304,11 @@ func (s *state) settle(g *group, p *part, sigs []signal, res []engine.Result) (f
 		}
 		nacked = true
 		if g.conflate {
-			s.nackNewest(g, p, max(o, c.bound()-1), strongest[o].ack, sigs, filed)
+			newest := o // beyond what was seen where a transaction names it
+			if end := c.bound(); o < end {
+				newest = end - 1
+			}
+			s.nackNewest(g, p, newest, strongest[o].ack, sigs, filed)
 			break
 		}
 		s.pass(c, o)
