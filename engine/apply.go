@@ -54,6 +54,7 @@ func (n *Node) Apply(c Committed) (Applied, error) {
 	}
 	n.house.applied(&c, &e, &outcome) // first: who waited for a Mark finds it noted
 	n.keyed.changes.publish()
+	n.keyed.snapshots.drop(n.cfg.Clock.Mono(), n.keyed.written.Load())
 	if len(fl.subs) > 0 && (n.cluster == nil || uint64(fl.header.Epoch) == n.cluster.leads.Load()) {
 		n.flights.land(fl.header.Fuse)
 	}

@@ -36,6 +36,8 @@ const (
 	CodeRolledBack ErrorCode = "rolled_back"
 	// CodeGroupHeld: a member of the consumer group that came by another protocol holds the partition.
 	CodeGroupHeld ErrorCode = "group_held"
+	// CodeSnapshotExpired: the moment that a token names can not be told any more, or not by this node.
+	CodeSnapshotExpired ErrorCode = "snapshot_expired"
 	// CodeQueueFull: the queue's bounds have no room. CodeQuotaExceeded, CodeRateLimited: the tenant's plan has no room, or
 	// a lower rate.
 	CodeQueueFull     ErrorCode = "queue_full"
@@ -70,7 +72,7 @@ var Codes = []ErrorCode{
 	CodeUnknownGroup, CodeNotFound, CodeOffsetOutOfRange, CodeBadStatus, CodeLeaseInvalid,
 	CodeNotLeased, CodeUnresolvable, CodeAlreadyCommitted, CodeGone, CodeNotBuilt, CodeEncryption,
 	CodeIdempotencyClash, CodeRejectedAck, CodeDuplicate, CodeKVPrecondition, CodeRolledBack, CodePaused,
-	CodeGroupHeld, CodeQueueFull, CodeQuotaExceeded, CodeRateLimited,
+	CodeGroupHeld, CodeSnapshotExpired, CodeQueueFull, CodeQuotaExceeded, CodeRateLimited,
 	CodeOutOfSequence, CodeDuplicateSequence, CodeProducerEpoch, CodeProducerFenced, CodeProducerMapping, CodeTxnState, CodeTxnBusy,
 	CodeOverloaded, CodeStorageFull, CodeTimeout, CodeOutcomeUnknown,
 	CodeNoLeader, CodeRetry, CodeClosed, CodeCorrupt, CodeInternal,

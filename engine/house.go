@@ -97,6 +97,7 @@ func (h *house) upkeep() {
 			h.retain()
 			h.diskGate()
 		}
+		n.keyed.snapshots.drop(n.cfg.Clock.Mono(), n.keyed.written.Load())
 		if n.closing() {
 			return
 		}

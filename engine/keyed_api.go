@@ -9,7 +9,8 @@ import (
 // Keyed reads keyed rows. Answers are linearizable: they hold whatever was acknowledged before the call.
 // Rows past their expiry are never returned. Byte slices are the caller's.
 type Keyed interface {
-	// KV answers reads (KVGet, KVGetMany, KVPrefix, KVCheck) from one snapshot, in order.
+	// KV answers reads (KVGet, KVGetMany, KVPrefix, KVCheck) from one moment, in order; later pages of a snapshot from
+	// that one's moment, or with CodeSnapshotExpired when it can not be told any more.
 	KV(ctx context.Context, c Caller, reads []KV) ([]KVItem, error)
 	// Namespaces lists namespaces in byte order with their number of rows, expired ones not yet swept
 	// included. It walks the tenant's keys: an operator's call.
@@ -39,6 +40,7 @@ type KVBrowse struct {
 	Namespace, Prefix, After string
 	Limit                    int // 1..1000, 0 means 100
 	KeysOnly, IncludeExpired bool
+	Snapshot                 string // as in KV
 }
 
 // TimerInfo is one pending timer.

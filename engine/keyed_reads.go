@@ -96,14 +96,31 @@ func (k keyedReader) Browse(ctx context.Context, c Caller, b KVBrowse) (item KVI
 	if len(b.Prefix) > MaxKVKey || strings.IndexByte(b.Prefix, 0) >= 0 {
 		return KVItem{}, errBad("prefix", "512 bytes, no NUL", "not a prefix of keys")
 	}
+	op := KV{Namespace: b.Namespace, Key: b.Prefix, After: b.After, Limit: b.Limit, KeysOnly: b.KeysOnly, Snapshot: b.Snapshot}
+	scan := scanOf(&op)
+	scan.expired = b.IncludeExpired
+	switch left := kvReadBytes; {
+	case len(b.Snapshot) > maxSnapshotToken:
+		return KVItem{}, errBad("snapshot", "64 bytes", "not the name of a snapshot")
+	case op.later():
+		page, err := k.n.laterPage(c.Tenant, b.Snapshot, scan, &left)
+		if err != nil {
+			return KVItem{}, err
+		}
+		return page, nil
+	}
+	var last *kvLook
 	err = k.n.lookNow(ctx, c, func(look *kvLook) error {
-		look.pages = true
+		last = look
+		look.pages, look.begins = true, b.Snapshot == SnapshotNew
 		k.n.takeLook(look, look.w)
 		left := kvReadBytes
-		item, err = look.scan(kvScan{ns: b.Namespace, prefix: b.Prefix, after: b.After, limit: pageLimit(b.Limit),
-			keysOnly: b.KeysOnly, expired: b.IncludeExpired}, &left)
+		item, err = look.scan(scan, &left)
 		return err
 	})
+	if err == nil && last.begins && item.Truncated {
+		item.Snapshot = k.n.hold(last)
+	}
 	return item, err
 }
 

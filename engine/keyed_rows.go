@@ -28,8 +28,14 @@ type keyedRows struct {
 	settles []settle
 	settled int
 
-	changes kvChanges
+	changes   kvChanges
+	snapshots kvSnapshots
+	// written counts the bytes of all rows that were ever put into an overlay.
+	written atomic.Int64
 }
+
+// rowOverhead is what a row takes in an overlay beside its bytes, roughly.
+const rowOverhead = 96
 
 func newKeyedRows(store *keyed.Store, at uint64, limits keyed.OverlayLimits) *keyedRows {
 	k := &keyedRows{live: keyed.NewOverlay(limits), store: store, at: at, limits: limits}
@@ -52,6 +58,7 @@ func full(family byte, key []byte) []byte {
 func (k *keyedRows) Put(family byte, key, value []byte) {
 	at, row := full(family, key), bytes.Clone(value)
 	k.failed = errors.Join(k.failed, k.live.Put(at, row))
+	k.written.Add(int64(len(at) + len(row) + rowOverhead))
 	if family == machine.FamilyKV {
 		k.changes.add(kvEvent{version: k.m.KeyVersion(), key: at, row: row})
 	}
@@ -61,6 +68,7 @@ func (k *keyedRows) Put(family byte, key, value []byte) {
 func (k *keyedRows) Delete(family byte, key []byte) {
 	at := full(family, key)
 	k.failed = errors.Join(k.failed, k.live.Delete(at))
+	k.written.Add(int64(len(at) + rowOverhead))
 	if family == machine.FamilyKV {
 		k.changes.add(kvEvent{version: k.m.KeyVersion(), key: at})
 	}

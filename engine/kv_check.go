@@ -169,6 +169,8 @@ func checkKV(op *KV, atomic bool) *Error {
 	switch {
 	case op.Limit < 0:
 		return errBad("limit", "0 or more", "limit must not be negative")
+	case op.Snapshot != "" && op.Kind != KVPrefix || len(op.Snapshot) > maxSnapshotToken:
+		return errBad("snapshot", "64 bytes", "only pages of a prefix are read from a snapshot, which is named by what began it")
 	case op.Required && (op.Kind.reads() || !atomic && op.Kind != KVCheck):
 		return errBad("required", "", "only a condition of an atomic batch can be required")
 	case op.HasExpect && (op.Kind.reads() || op.Kind == KVIncr), op.Kind == KVCheck && !op.HasExpect:

@@ -23,6 +23,7 @@ type kvLook struct {
 	tenant format.Tenant
 	points []kvPoint
 	pages  bool // a prefix is asked for: the live rows have to be held still
+	begins bool // later pages will be asked for of the same moment
 
 	// Set by take.
 	w    format.Wall // rows past it are hidden
@@ -30,6 +31,9 @@ type kvLook struct {
 	view keyed.View  // below the live rows, or with pages all of them
 	// late says that a row was hidden by w which the state did not hide then.
 	late bool
+	// Of that moment, with pages: the version of the newest change, and what was written of keyed rows so far.
+	version uint64
+	written int64
 }
 
 // kvPoint is one key.
@@ -65,6 +69,7 @@ func (l *kvLook) want(op *KV) (first int) {
 	switch op.Kind {
 	case KVPrefix:
 		l.pages = true
+		l.begins = l.begins || op.Snapshot == SnapshotNew
 	case KVGetMany:
 		for _, key := range sortedKeys(op.Keys) {
 			l.point(op.Namespace, key)
@@ -100,7 +105,7 @@ func (l *kvLook) take(m *machine.Machine, rows *keyedRows, w format.Wall) {
 		p.row, p.live = v.Live(p.key)
 	}
 	if l.view = v.Below(); l.pages {
-		l.view = v.Snapshot()
+		l.view, l.version, l.written = v.Snapshot(), m.KeyVersion(), rows.written.Load()
 	}
 }
 
@@ -216,9 +221,11 @@ func (a *kvAnswers) many(op *KV, first int) (KVItem, error) {
 
 // page reads one page of a prefix.
 func (a *kvAnswers) page(op *KV) (KVItem, error) {
-	l := a.look
-	return l.scan(kvScan{ns: op.Namespace, prefix: op.Key, after: op.After, limit: pageLimit(op.Limit),
-		keysOnly: op.KeysOnly}, &a.left)
+	return a.look.scan(scanOf(op), &a.left)
+}
+
+func scanOf(op *KV) kvScan {
+	return kvScan{ns: op.Namespace, prefix: op.Key, after: op.After, limit: pageLimit(op.Limit), keysOnly: op.KeysOnly}
 }
 
 // kvScan says which rows of a namespace, in key order.

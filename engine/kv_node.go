@@ -12,6 +12,9 @@ func (d *doCall) kv(i int, op *KV) *Error {
 	if err := checkKV(op, d.atomic); err != nil {
 		return err
 	}
+	if op.Snapshot != "" {
+		return errSnapshotInDo()
+	}
 	if op.Kind.reads() || op.Kind == KVCheck && !d.atomic {
 		r := readOp{op: i, kv: op}
 		if d.atomic {
@@ -160,7 +163,8 @@ func (n *Node) lookNow(ctx context.Context, c Caller, read func(*kvLook) error) 
 			n.event("keyed row", err)
 			return errRead(err)
 		}
-		if !look.late || !n.flights.behind(fuse) {
+		// What is of the moment of a snapshot is read later: it waits in any case.
+		if !look.late && (!look.begins || w == 0) || !n.flights.behind(fuse) {
 			return nil
 		}
 		if err := n.flights.wait(ctx, n.stopping, fuse); err != nil {
@@ -169,27 +173,67 @@ func (n *Node) lookNow(ctx context.Context, c Caller, read func(*kvLook) error) 
 	}
 }
 
-// readNow answers reads and checks from one moment.
+// readNow answers reads and checks from one moment, and later pages of snapshots from theirs.
 func (n *Node) readNow(ctx context.Context, c Caller, ops []*KV) (items []KVItem, err error) {
-	err = n.lookNow(ctx, c, func(look *kvLook) error {
+	items = make([]KVItem, len(ops))
+	left, now := kvReadBytes, 0
+	for i, op := range ops {
+		if !op.later() {
+			now++
+			continue
+		}
+		item, err := n.laterPage(c.Tenant, op.Snapshot, scanOf(op), &left)
+		if err != nil {
+			return nil, failedOp(i, err)
+		}
+		items[i] = item
+	}
+	if now > 0 {
+		if err := n.answerNow(ctx, c, ops, items, left); err != nil {
+			return nil, err
+		}
+	}
+	n.counters.kvReads.Add(uint64(len(ops)))
+	return items, nil
+}
+
+// answerNow answers those ops that are not later pages; left is what pages of the call may still return.
+func (n *Node) answerNow(ctx context.Context, c Caller, ops []*KV, items []KVItem, left int) error {
+	var last *kvLook // that of the answers
+	err := n.lookNow(ctx, c, func(look *kvLook) (err error) {
+		last = look
 		first := make([]int, len(ops))
 		for i, op := range ops {
-			first[i] = look.want(op)
+			if !op.later() {
+				first[i] = look.want(op)
+			}
 		}
 		n.takeLook(look, look.w)
-		items = make([]KVItem, len(ops))
-		answers := look.answers()
+		answers := kvAnswers{look: look, left: left}
 		for i, op := range ops {
+			if op.later() {
+				continue
+			}
 			if items[i], err = answers.answer(op, first[i]); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	if err == nil {
-		n.counters.kvReads.Add(uint64(len(ops)))
+	if err != nil || !last.begins {
+		return err
 	}
-	return items, err
+	token := ""
+	for i, op := range ops {
+		if op.Snapshot != SnapshotNew || !items[i].Truncated {
+			continue
+		}
+		if token == "" {
+			token = n.hold(last)
+		}
+		items[i].Snapshot = token
+	}
+	return nil
 }
 
 // answerReads fills in what a call reads: as of its transaction, or after all that it wrote. One that writes nothing has no

@@ -54,7 +54,13 @@ type KV struct {
 	After    string
 	Limit    int
 	KeysOnly bool
+	// Snapshot has the pages of a KVPrefix be of one moment: SnapshotNew for the first one, and what that answered for later
+	// ones, of the same prefix or another. Keyed.KV takes it, Do does not.
+	Snapshot string
 }
+
+// SnapshotNew begins a snapshot.
+const SnapshotNew = "new"
 
 // KVRow is one live row.
 type KVRow struct {
@@ -80,6 +86,8 @@ type KVItem struct {
 	Missing   []string
 	Truncated bool
 	Next      string
+	// Snapshot names the moment of a page that is not the last one, where the op asked for one.
+	Snapshot string
 }
 
 // Lock takes, renews, or gives back a permit (S-lock-*). Each Lock op is judged alone, also in a

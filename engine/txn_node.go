@@ -92,7 +92,9 @@ func failedOp(i int, err *Error) *Error {
 func (n *Node) lookAtomic(ctx context.Context, c Caller, ops []Op) ([]Result, error) {
 	reads := make([]*KV, len(ops))
 	for i, op := range ops {
-		reads[i] = op.(*KV)
+		if reads[i] = op.(*KV); reads[i].Snapshot != "" {
+			return nil, failedOp(i, errSnapshotInDo())
+		}
 	}
 	items, err := n.readNow(ctx, c, reads)
 	if err != nil {

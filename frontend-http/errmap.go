@@ -35,6 +35,7 @@ var wireErrors = map[engine.ErrorCode]wireError{
 	engine.CodeUnresolvable:     {409, "unresolvable", "unresolvable"},
 	engine.CodeAlreadyCommitted: {409, "already_committed", "already committed"},
 	engine.CodeGone:             {404, "gone", "gone"},
+	engine.CodeSnapshotExpired:  {410, "snapshot_expired", "snapshot_expired"},
 	engine.CodeNotBuilt:         {501, "not_built", "not_built"},
 	engine.CodeEncryption:       {409, "encryption_unavailable", "encryption_unavailable"},
 	engine.CodeIdempotencyClash: {422, "idempotency_mismatch", "idempotency_mismatch"},

@@ -13,14 +13,17 @@ import (
 
 func kvRoutes() []*route {
 	key := []string{"GET", "PUT", "DELETE"}
+	over := map[int]string{410: "KeyedError"}
 	rows := []*route{
-		{Method: "POST", Path: "/api/v1/kv", Access: readWrite, Mark: common, Summary: "Read and change keys, in one step.",
-			Request: "KVCall", Response: "KVResults", Status: 200, Errors: familyKV, Op: "kv", Keyed: true, Handle: kv},
+		{Method: "POST", Path: "/api/v1/kv", Access: readWrite, Mark: common, Summary: "Read and change keys, in one step; " +
+			"pages of getPrefix with snapshot (new, then what the first page answered) are of one moment, or 410 snapshot_expired.",
+			Request: "KVCall", Response: "KVResults", Status: 200, Errors: familyKV, Op: "kv", Keyed: true, Handle: kv, Also: over},
 		{Method: "GET", Path: "/api/v1/resources/kv/namespaces", Access: readOnly, Mark: operator,
 			Summary: "List the namespaces of the key-value store.", Response: "KVNamespaces", Status: 200,
 			Errors: familyKV, Handle: kvNamespaces},
 		{Method: "POST", Path: "/api/v1/resources/kv/list", Access: readOnly, Mark: operator,
-			Summary: "Page over a namespace, expired rows too if asked.", Request: "KVList", Response: "KVListed",
+			Summary: "Page over a namespace, expired rows too if asked; with snapshot (new, then what the first page answered) " +
+				"all pages are of one moment, or 410 snapshot_expired.", Request: "KVList", Response: "KVListed", Also: over,
 			Status: 200, Errors: familyKV, Handle: kvList},
 	}
 	handlers := []handler{kvGet, kvPut, kvDelete}
@@ -153,6 +156,9 @@ func (o *out) kvItem(op *engine.KV, it *engine.KVItem) {
 		o.kvRows(it, op.KeysOnly)
 		o.bool("truncated", it.Truncated)
 		o.strOrNull("nextAfter", it.Next)
+		if op.Snapshot != "" {
+			o.strOrNull("snapshot", it.Snapshot)
+		}
 	default:
 		o.kvWrite(op, it)
 	}
@@ -348,6 +354,7 @@ func kvList(c *call) error {
 		Limit          *int   `json:"limit"`
 		KeysOnly       bool   `json:"keysOnly"`
 		IncludeExpired bool   `json:"includeExpired"`
+		Snapshot       string `json:"snapshot"`
 	}
 	if err := json.Unmarshal(c.body(), &in); err != nil {
 		return kvBad("kv_bad_body", jsonProblem(err))
@@ -356,7 +363,7 @@ func kvList(c *call) error {
 		return kvBad("kv_bad_namespace", "namespace must match ^[a-z0-9][a-z0-9._-]{0,63}$")
 	}
 	b := engine.KVBrowse{Namespace: in.Namespace, Prefix: in.Prefix, After: in.After, Limit: kvPrefixDefault,
-		KeysOnly: in.KeysOnly, IncludeExpired: in.IncludeExpired}
+		KeysOnly: in.KeysOnly, IncludeExpired: in.IncludeExpired, Snapshot: in.Snapshot}
 	if in.Limit != nil {
 		b.Limit = min(max(*in.Limit, 1), kvPrefixMax)
 	}
@@ -382,6 +389,9 @@ func kvList(c *call) error {
 	o.close(']')
 	o.bool("truncated", it.Truncated)
 	o.strOrNull("nextAfter", it.Next)
+	if b.Snapshot != "" {
+		o.strOrNull("snapshot", it.Snapshot)
+	}
 	o.num("bytes", int64(size))
 	o.close('}')
 	c.send(200, o.b)

@@ -148,6 +148,9 @@ func decodePrefix(op *engine.KV, ms jsonObject) *keyedRefusal {
 	if op.KeysOnly, ok = ms.truth("keysOnly"); !ok {
 		return kvBad("kv_bad_request", "keysOnly must be true or false")
 	}
+	if op.Snapshot, ok = ms.textOr("snapshot", ""); !ok {
+		return kvBad("kv_bad_request", "snapshot must be a string: new, or what the first page answered")
+	}
 	return nil
 }
 

@@ -16,13 +16,13 @@ var keyedShapes = map[string]string{
 
 	"KVCall": "operations:[KVOp]",
 	"KVOp": "op:string ns:string key?:string keys?:[string] prefix?:string after?:string|null limit?:int|null " +
-		"keysOnly?:bool value?:any ttlSeconds?:int|null forever?:bool expect?:int required?:bool delta?:num " +
+		"keysOnly?:bool snapshot?:string|null value?:any ttlSeconds?:int|null forever?:bool expect?:int required?:bool delta?:num " +
 		"min?:num|null max?:num|null",
 	"KVResults": "results?:[KVResult] ok?:bool reason?:string failedIndex?:int kvReason?:string version?:int|null " +
 		"value?:any",
 	"KVResult": "index:int op:string applied?:bool found?:bool key?:string value?:any version?:int|null " +
 		"reason?:string expiresAt?:string|null updatedAt?:string|null rows?:[KVRow] missing?:[string] truncated?:bool " +
-		"nextAfter?:string|null",
+		"nextAfter?:string|null snapshot?:string|null",
 	"KVRow":        "key:string value?:any version:int expiresAt:string|null updatedAt:string|null",
 	"KVRead":       "found:bool key:string value?:any version?:int expiresAt?:string|null updatedAt?:string|null",
 	"KVPut":        "value:any ttlSeconds?:int|null forever?:bool expect?:int required?:bool",
@@ -31,8 +31,8 @@ var keyedShapes = map[string]string{
 	"KVNamespaces": "namespaces:[KVNamespace]",
 	"KVNamespace":  "namespace:string keys:int",
 	"KVList": "namespace:string prefix?:string after?:string limit?:int keysOnly?:bool " +
-		"includeExpired?:bool",
-	"KVListed": "rows:[KVListedRow] truncated:bool nextAfter:string|null bytes:int",
+		"includeExpired?:bool snapshot?:string",
+	"KVListed": "rows:[KVListedRow] truncated:bool nextAfter:string|null bytes:int snapshot?:string|null",
 	"KVListedRow": "key:string value?:any version:int expiresAt:string|null updatedAt:string|null " +
 		"expired:bool",
 

@@ -57,6 +57,7 @@ var codes = map[engine.ErrorCode]*kerr.Error{
 	engine.CodeUnresolvable:     kerr.InvalidRequest,
 	engine.CodeAlreadyCommitted: kerr.InvalidRequest,
 	engine.CodeIdempotencyClash: kerr.InvalidRequest,
+	engine.CodeSnapshotExpired:  kerr.InvalidRequest,
 	engine.CodeRejectedAck:      kerr.InvalidRequest,
 	engine.CodeDuplicate:        kerr.InvalidRequest,
 	engine.CodeKVPrecondition:   kerr.InvalidRequest,

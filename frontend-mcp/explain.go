@@ -34,6 +34,8 @@ var explanations = map[engine.ErrorCode]Explanation{
 		Remedy: "nothing needs to be done"},
 	engine.CodeGone: {Meaning: "what the call names is no more",
 		Remedy: "retention or a delete removed it"},
+	engine.CodeSnapshotExpired: {Meaning: "the moment that the token of a listing names can not be told any more, or not by this node",
+		Remedy: "begin the listing again, with a new snapshot, and send all of its pages to one node"},
 	engine.CodeNotBuilt: {Meaning: "this part is not built in this version",
 		Remedy: "the documentation says what is"},
 	engine.CodeEncryption: {Meaning: "the queue encrypts and the node has no usable key",

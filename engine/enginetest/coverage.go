@@ -79,6 +79,7 @@ var Elsewhere = map[engine.ErrorCode]string{
 	engine.CodeQuotaExceeded:    "see queue_full",
 	engine.CodeGroupHeld:        "the lists have no members by the Kafka protocol; that frontend's tests do",
 	engine.CodeRateLimited:      "quotas are off",
+	engine.CodeSnapshotExpired:  "the lists read pages as they are now; the rule of snapshots has it",
 	engine.CodePaused:           "an operator's switch; the node's tests throw it",
 	engine.CodeOverloaded:       "one call at a time never fills the write budget",
 	engine.CodeStorageFull:      "the memory disk does not fill; the node's and the log's tests fill one",

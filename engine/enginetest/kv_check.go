@@ -76,6 +76,8 @@ func checkKV(op *engine.KV, atomic bool) *engine.Error {
 	switch {
 	case op.Limit < 0:
 		return bad("limit", "a negative limit")
+	case op.Snapshot != "" && op.Kind != engine.KVPrefix || len(op.Snapshot) > 64:
+		return bad("snapshot", "not a page of a snapshot")
 	case op.Required && (kvReads(op.Kind) || !atomic && op.Kind != engine.KVCheck):
 		return bad("required", "only a condition of an atomic batch can be required")
 	case op.HasExpect && (kvReads(op.Kind) || op.Kind == engine.KVIncr), op.Kind == engine.KVCheck && !op.HasExpect, op.Expect > maxVersion:

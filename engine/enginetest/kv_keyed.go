@@ -2,6 +2,7 @@ package enginetest
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -34,11 +35,58 @@ func (m *modelKeyed) KV(_ context.Context, c engine.Caller, reads []engine.KV) (
 		}
 		left := kvReadBytes
 		for i := range reads {
-			items = append(items, s.kvRead(c.Tenant, &reads[i], &left))
+			at := m.moment(c.Tenant, reads[i].Snapshot, s)
+			if at == nil {
+				return failed(i, errExpired())
+			}
+			item := at.kvRead(c.Tenant, &reads[i], &left)
+			m.keep(c.Tenant, reads[i].Snapshot, s, &item)
+			items = append(items, item)
 		}
 		return nil
 	})
 	return items, err
+}
+
+// kvSnapshot is the keys of a moment of which later pages may be asked for.
+type kvSnapshot struct {
+	tenant format.Tenant
+	token  string
+	s      *state
+}
+
+// snapshotsKept bounds them.
+const snapshotsKept = 16
+
+func errExpired() *engine.Error { return fail(engine.CodeSnapshotExpired, "the snapshot is over") }
+
+// moment is the state that a page is of: as it is, or as it was when its snapshot began; nil when nobody knows any more.
+func (m *modelKeyed) moment(t format.Tenant, token string, s *state) *state {
+	if token == "" || token == engine.SnapshotNew {
+		return s
+	}
+	for _, k := range m.mu.snapshots {
+		if k.token == token && k.tenant == t {
+			return k.s
+		}
+	}
+	return nil
+}
+
+// keep names the moment of a page that is not the last one.
+func (m *modelKeyed) keep(t format.Tenant, asked string, s *state, page *engine.KVItem) {
+	if !page.Truncated || asked != engine.SnapshotNew {
+		if page.Truncated {
+			page.Snapshot = asked
+		}
+		return
+	}
+	m.mu.began++
+	page.Snapshot = fmt.Sprintf("%d-%016x", s.keyed.version, m.mu.began)
+	if len(m.mu.snapshots) == snapshotsKept {
+		m.mu.snapshots = slices.Delete(m.mu.snapshots, 0, 1)
+	}
+	m.mu.snapshots = append(m.mu.snapshots, kvSnapshot{t, page.Snapshot, &state{w: s.w, keyed: s.keyed.clone()}})
 }
 
 // firstOf is the error of a call that is refused for one of its ops, which it names, or as a whole.
@@ -74,8 +122,15 @@ func (m *modelKeyed) Browse(_ context.Context, c engine.Caller, b engine.KVBrows
 		limit = 100
 	}
 	err = m.look(func(s *state) error {
-		left := kvReadBytes
-		item = s.kvPage(c.Tenant, b.Namespace, b.Prefix, b.After, min(limit, 1000), b.KeysOnly, &left)
+		if len(b.Snapshot) > 64 {
+			return bad("snapshot", "not the name of a snapshot")
+		}
+		at, left := m.moment(c.Tenant, b.Snapshot, s), kvReadBytes
+		if at == nil {
+			return errExpired()
+		}
+		item = at.kvPage(c.Tenant, b.Namespace, b.Prefix, b.After, min(limit, 1000), b.KeysOnly, &left)
+		m.keep(c.Tenant, b.Snapshot, s, &item)
 		return nil
 	})
 	return item, err

@@ -294,6 +294,70 @@ var kvRules = []rule{
 		r.holds("k", "1")
 	}},
 	{"S-kv-22", "a prefix can be watched", watchRule},
+	{"S-kv-3", "pages of a snapshot are of one moment", snapshotRule},
+}
+
+// snapshotRule is R-15: whatever happens between them, pages of a snapshot tell what held at the first one.
+func snapshotRule(r *rig) {
+	for _, key := range []string{"a1", "a2", "a3", "a4", "a5", "b1"} {
+		r.written(kvPut(key, "1"))
+	}
+	r.written(lasting(kvPut("a6", "1"), 10*time.Second))
+	op := kvOp(engine.KVPrefix, "a")
+	op.Limit, op.Snapshot = 2, engine.SnapshotNew
+	page := r.page(op)
+	token := page.Snapshot
+	check(r, page.Truncated && token != "" && token != engine.SnapshotNew, "first page %+v", page)
+	r.written(kvPut("a3", "2"))
+	r.written(kvPut("a35", "2"))
+	check(r, r.kv(kvOp(engine.KVDelete, "a4")).Applied, "delete")
+	r.advance(10 * time.Second)
+	equal(r, "now", keysOf(r.page(kvOp(0, "a"))), "a1 a2 a3 a35 a5 ")
+	keys := keysOf(page)
+	for page.Truncated {
+		equal(r, "token", page.Snapshot, token)
+		op.Snapshot, op.After = token, page.Next
+		page = r.page(op)
+		keys += keysOf(page)
+		for _, row := range page.Rows {
+			equal(r, row.Key, string(row.Value), "1")
+		}
+	}
+	equal(r, "keys", keys, "a1 a2 a3 a4 a5 a6 ")
+	equal(r, "token of the last page", page.Snapshot, "")
+	item, err := r.e.Keyed().Browse(r.ctx, r.caller, engine.KVBrowse{Namespace: "ns", After: "a4", Limit: 1, Snapshot: token})
+	check(r, err == nil && keysOf(item) == "a5 " && item.Snapshot == token, "Browse: %+v, %v", item, err)
+	now, then := kvOp(engine.KVGet, "a3"), op
+	then.After = "a2"
+	items, err := r.e.Keyed().KV(r.ctx, r.caller, []engine.KV{then, now})
+	check(r, err == nil && string(items[0].Rows[0].Value) == "1" && string(items[1].Row.Value) == "2", "both moments: %+v, %v", items, err)
+
+	op.Limit, op.Snapshot, op.After = 100, engine.SnapshotNew, ""
+	equal(r, "token of an only page", r.page(op).Snapshot, "")
+	expired := func(c engine.Caller, token string) {
+		r.t.Helper()
+		op.Snapshot = token
+		_, err := r.e.Keyed().KV(r.ctx, c, []engine.KV{op})
+		equal(r, "code", code(err), engine.CodeSnapshotExpired)
+		_, err = r.e.Keyed().Browse(r.ctx, c, engine.KVBrowse{Namespace: "ns", Snapshot: token})
+		equal(r, "code", code(err), engine.CodeSnapshotExpired)
+	}
+	expired(r.caller, token+"0")
+	expired(r.as(7).caller, token)
+	get := kvOp(engine.KVGet, "a1")
+	get.Snapshot = token
+	_, err = r.e.Keyed().KV(r.ctx, r.caller, []engine.KV{get})
+	equal(r, "code", code(err), engine.CodeBadRequest)
+	put := kvPut("c", "1")
+	op.Snapshot = engine.SnapshotNew
+	r.rolledBack(engine.CodeBadRequest, 1, &put, &op)
+	r.rolledBack(engine.CodeBadRequest, 0, &op)
+	r.holdsNothing("c")
+	op.Snapshot = strings.Repeat("1", 65)
+	_, err = r.e.Keyed().KV(r.ctx, r.caller, []engine.KV{op})
+	equal(r, "code", code(err), engine.CodeBadRequest)
+	_, err = r.e.Keyed().Browse(r.ctx, r.caller, engine.KVBrowse{Namespace: "ns", Snapshot: op.Snapshot})
+	equal(r, "code", code(err), engine.CodeBadRequest)
 }
 
 // watchRule is R-15: every change in order of version, deletions and the ends of rows among them.

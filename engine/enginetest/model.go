@@ -38,6 +38,9 @@ type Model struct {
 		watches []*watcher
 		// kvWatches counts those who wait for changes of keys.
 		kvWatches int
+		// snapshots are of which later pages may be asked for, oldest first; began counts them.
+		snapshots []kvSnapshot
+		began     uint64
 	}
 }
 

@@ -32,6 +32,11 @@ func (s *state) judge(c engine.Caller, b engine.Batch) (res []engine.Result, aft
 	if whole != nil {
 		return nil, s, whole
 	}
+	for i, op := range b.Ops {
+		if kv, ok := op.(*engine.KV); ok && kv.Snapshot != "" && refused[i] == nil {
+			refused[i] = bad("snapshot", "only reads by themselves are of a snapshot")
+		}
+	}
 	if !b.Atomic {
 		return s.doRefused(c, b.Ops, refused), s, nil
 	}

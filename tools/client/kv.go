@@ -184,35 +184,51 @@ A repeated call counts again, unless both have the same --idempotency-key.`}
 func kvListCommand(s cli.Streams) *cobra.Command {
 	var after string
 	var limit int
-	var keysOnly, expired bool
+	var keysOnly, expired, snapshot bool
 	cmd := &cobra.Command{Use: "list [PREFIX]", Short: "List the keys of a namespace, in the order of their bytes",
-		Args: cobra.MaximumNArgs(1)}
+		Args: cobra.MaximumNArgs(1), Long: `List the keys of a namespace, in the order of their bytes.
+
+Keys are read a page at a time. With --snapshot all of them are as they were at one moment; a listing that takes too long for
+that ends with an error (snapshot_expired), and what it printed until then is of that moment.`}
 	ns := namespaceFlag(cmd)
 	f := cmd.Flags()
 	f.StringVar(&after, "after", "", "begin behind this key")
 	f.IntVarP(&limit, "limit", "n", 0, "end after so many keys; 0: all")
 	f.BoolVar(&keysOnly, "keys-only", false, "leave the values out")
 	f.BoolVar(&expired, "expired", false, "also those that have expired and are not swept yet")
+	f.BoolVar(&snapshot, "snapshot", false, "all keys as they were at one moment")
 	columns := []string{"=key", "value", "version", "expiresAt", "updatedAt"}
 	return rowCommand(s, cmd, "ndjson", columns, func(s *session, out *cli.Printer[row], args []string) error {
 		body := map[string]any{"namespace": *ns, "keysOnly": keysOnly, "includeExpired": expired}
 		if len(args) == 1 {
 			body["prefix"] = args[0]
 		}
-		return s.pages(out, limit, after, func(limit int, after string) request {
+		if snapshot {
+			body["snapshot"] = "new"
+		}
+		page := func(limit int, after string) request {
 			body["limit"], body["after"] = limit, after
 			return request{Method: http.MethodPost, Path: "/api/v1/resources/kv/list", Body: body}
+		}
+		return s.eachPage(limit, after, page, func(rows []row, answer row) error {
+			if snapshot {
+				if body["snapshot"] = answer.Text("snapshot"); body["snapshot"] == "" && answer.Text("nextAfter") != "" {
+					return s.Stranger("snapshot: it is missing, and more pages follow")
+				}
+			}
+			return out.AddAll(rows)
 		})
 	})
 }
 
 // pages prints a listing that continues after the last key of a page; limit 0 is all of it.
 func (s *session) pages(out *cli.Printer[row], limit int, after string, page func(limit int, after string) request) error {
-	return s.eachPage(limit, after, page, out.AddAll)
+	return s.eachPage(limit, after, page, func(rows []row, _ row) error { return out.AddAll(rows) })
 }
 
-// eachPage hands on the pages of such a listing.
-func (s *session) eachPage(limit int, after string, page func(limit int, after string) request, take func([]row) error) error {
+// eachPage hands on the pages of such a listing, each with the answer that it came in.
+func (s *session) eachPage(limit int, after string, page func(limit int, after string) request,
+	take func(rows []row, answer row) error) error {
 	if limit < 0 {
 		return cli.Errorf(cli.Usage, "--limit is at least 0")
 	}
@@ -225,7 +241,7 @@ func (s *session) eachPage(limit int, after string, page func(limit int, after s
 		if err != nil {
 			return err
 		}
-		if err := take(rows); err != nil {
+		if err := take(rows, answer); err != nil {
 			return err
 		}
 		left -= len(rows)

@@ -165,7 +165,7 @@ func lockListCommand(s cli.Streams) *cobra.Command {
 			body["limit"], body["after"] = limit, after
 			return request{Method: http.MethodPost, Path: "/api/v1/resources/kv/list", Body: body}
 		}
-		return s.eachPage(limit, "", page, func(keys []row) error {
+		return s.eachPage(limit, "", page, func(keys []row, _ row) error {
 			for _, key := range keys {
 				if permit := permitOf(key); permit != nil {
 					if err := out.Add(permit); err != nil {
