@@ -42,6 +42,9 @@ func (c *cluster) reaches(ctx context.Context) bool {
 func (c *cluster) status(ctx context.Context, st *Status) {
 	leader, epoch, _ := c.role()
 	st.Leader, st.Node, st.Term = leader, c.self, max(st.Term, epoch)
+	if r, ok := c.n.seq.Log().Replica(c.n.seq.Group(), c.self); ok {
+		st.Commit = max(st.Commit, r.Commit)
+	}
 	switch {
 	case st.Role == "stopped":
 		return

@@ -74,10 +74,12 @@ type Status struct {
 	// Cluster names the data, for ever: of one node or of several. Zero before the first entry.
 	Cluster format.UUID
 	// Quorum says that a majority answers, by way of who leads; of a single node, that it runs.
-	Quorum   bool
-	Term     format.Term
-	Applied  format.Index
-	Durable  format.Index
+	Quorum  bool
+	Term    format.Term
+	Applied format.Index
+	Durable format.Index
+	// Commit is the newest entry that the node knows to be committed.
+	Commit   format.Index
 	CanWrite bool
 	// Why says why CanWrite or Ready is false; empty otherwise.
 	Why   string

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"time"
 
 	"queen/engine/format"
 )
@@ -19,9 +20,14 @@ type Member struct {
 	Leads bool
 	// Term is of the newest epoch that it applied.
 	Term format.Term
-	// Applied and Last are entries: how far it applied its log, and how far that reaches.
-	Applied, Last format.Index
-	Mark          uint64
+	// Applied, Commit and Last are entries: how far it applied its log, how far it knows that to be committed, and how far that
+	// reaches.
+	Applied, Commit, Last format.Index
+	Mark                  uint64
+	// Behind is for how long there has been an entry that it had not applied, as far as the node that is asked saw; 0 for none.
+	Behind time.Duration
+	// Version is that of its program.
+	Version string
 }
 
 // Reach is a word for how a member can be reached.

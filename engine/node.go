@@ -292,7 +292,7 @@ func (n *Node) Status(ctx context.Context) (Status, error) {
 	n.state.RLock()
 	st.Term, st.Applied, st.Cluster = n.state.m.Epoch(), n.state.m.Applied(), n.state.m.Genesis().Cluster
 	n.state.RUnlock()
-	st.Durable = st.Applied
+	st.Durable, st.Commit = st.Applied, st.Applied
 	st.IOMode = n.seq.Log().Stats().Mode
 	st.CanWrite, st.Quorum = st.Ready && !st.StorageFull, st.Ready
 	switch {

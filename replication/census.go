@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -41,7 +42,14 @@ type Report struct {
 	Deployment uint64
 	Flags      uint32
 	Version    uint32
+	// Commit is the newest entry that it knows to be committed.
+	Commit uint64
+	// Build is the version of its program, cut or filled up with zeros.
+	Build [24]byte
 }
+
+// Release is the version of the node's program.
+func (r *Report) Release() string { return strings.TrimRight(string(r.Build[:]), "\x00") }
 
 // Bits of Report.Flags.
 const (
@@ -228,7 +236,9 @@ func (s *Sequencer) report(asker format.Replica) Report {
 	r.Disk, r.Boot, r.Address = disk, boot, addressHash(s.o.Peers[s.o.Node])
 	if log, ok := s.log.Replica(group, s.o.Node); ok {
 		r.Last, r.Floor = uint64(log.Last), uint64(log.Floor)
+		r.Commit = max(uint64(log.Commit), r.Applied)
 	}
+	copy(r.Build[:], s.o.Version)
 	if h := s.hosted(); h != nil {
 		r.Flags |= ReportPart
 		if leader, _, ok, err := h.GetLeaderID(uint64(group)); err == nil && ok {
@@ -299,6 +309,7 @@ func (s *Sequencer) census() {
 	for s.restFor(censusEvery) {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*censusEvery)
 		st, _ := s.log.Replica(group, s.o.Node)
+		began, furthest := s.o.Clock.Mono(), s.furthest()
 		reports := s.poll(ctx, askReport)
 		cancel()
 		// A node that swallows what it is sent has taken all of that time; what follows has its own.
@@ -308,6 +319,7 @@ func (s *Sequencer) census() {
 		s.mu.Lock()
 		before := s.mu.reports
 		s.mu.reports = reports
+		s.mu.pace.note(began, furthest)
 		for node, r := range reports {
 			s.mu.heard[node] = max(s.mu.heard[node], r.Applied)
 		}

@@ -27,7 +27,8 @@ func (s *Sequencer) Members() []engine.Member {
 		}
 		_, follows := followers[node]
 		out = append(out, engine.Member{Node: node, Address: all[node], Votes: !follows, Heard: heard, Alive: heard || s.runs(node), Leads: r.Flags&ReportLeads != 0,
-			Term: format.Term(r.Epoch), Applied: format.Index(r.Applied), Last: format.Index(r.Last), Mark: r.Mark})
+			Term: format.Term(r.Epoch), Applied: format.Index(r.Applied), Commit: format.Index(r.Commit), Last: format.Index(r.Last), Mark: r.Mark,
+			Behind: s.late(r.Applied), Version: r.Release()})
 	}
 	return out
 }

@@ -8,7 +8,7 @@ import (
 	"queen/engine/format"
 )
 
-// TestEveryNodeKnowsTheMembers: every node knows all members, who leads and that a majority answers; a node that is asked to have
+// TestEveryNodeKnowsTheMembers: every node knows all members, which version they are, who leads and that a majority answers; a node that is asked to have
 // another one lead does so although neither of them leads.
 func TestEveryNodeKnowsTheMembers(t *testing.T) {
 	c := newTestCluster(t, 3, nil)
@@ -26,7 +26,7 @@ func TestEveryNodeKnowsTheMembers(t *testing.T) {
 				if x.Node != format.Replica(i+1) || x.Address != c.peers[x.Node] || !x.Votes {
 					t.Fatalf("node %d: %+v", node, x)
 				}
-				if !x.Heard || x.Applied == 0 {
+				if !x.Heard || x.Applied == 0 || x.Commit < x.Applied || x.Version != "1.2.3" {
 					return false
 				}
 				if x.Leads {
@@ -36,7 +36,7 @@ func TestEveryNodeKnowsTheMembers(t *testing.T) {
 			return len(all) == 3 && leads == leader
 		})
 		st, err := n.Status(context.Background())
-		if err != nil || !st.Quorum || st.Cluster.IsZero() || st.Leader != leader {
+		if err != nil || !st.Quorum || st.Cluster.IsZero() || st.Leader != leader || st.Commit < st.Applied {
 			t.Errorf("node %d: %+v, %v", node, st, err)
 		}
 	}

@@ -37,6 +37,8 @@ type Options struct {
 	Hold time.Duration
 	// PullRate is how many bytes in a second this node sends at most, together, to nodes that copy its state; 0 is no limit.
 	PullRate int64
+	// Version is that of the program, of which other nodes are told the first 24 bytes.
+	Version string
 	// TLS secures all connections between nodes, both sides showing their certificates; nil speaks in the clear.
 	TLS *TLS
 	// Clock paces retries; default the machine's. Log receives events; nil discards them.

@@ -101,6 +101,7 @@ type Sequencer struct {
 		asked    map[format.Replica]int64  // monotonic time at which another node last asked this one something
 		unheard  map[format.Replica]error  // why the last question to another node was not answered
 		tapes    map[format.Replica]*tape  // copies of the state that are on their way
+		pace     pace
 	}
 }
 

@@ -165,23 +165,40 @@ and consumer groups are not in them. Without names all queues but those that the
 				}
 			}
 		}
-		for _, name := range names {
-			m, err := current(c, name)
-			if err != nil {
-				return err
-			}
-			if m == nil {
-				return cli.Errorf(cli.Usage, "there is no queue %q", name)
-			}
-			if *namespace != "" && m.Namespace != *namespace || *task != "" && m.Task != *task {
-				continue
-			}
-			if err := out.Add(*m); err != nil {
-				return err
-			}
-		}
-		return nil
+		return printManifests(c, out, names, func(m *manifest) bool {
+			return (*namespace == "" || m.Namespace == *namespace) && (*task == "" || m.Task == *task)
+		})
 	})
+}
+
+// ExportConfigCommand is "queen queue export-config": export, of queues that are named, among the commands about queues.
+func ExportConfigCommand(s cli.Streams) *cobra.Command {
+	cmd := &cobra.Command{Use: "export-config QUEUE...", Short: "Print queues as manifests, which apply takes", Args: cobra.MinimumNArgs(1),
+		Long: `Print the queues named as manifests, as "queen export" does: every option that was set, so that "queen apply -f" makes the same
+queues elsewhere.`, ValidArgsFunction: completeQueue(s)}
+	return remote.Command(s, cmd, "yaml", exportColumns, func(c *remote.Conn, out *cli.Printer[manifest], names []string) error {
+		return printManifests(c, out, names, func(*manifest) bool { return true })
+	})
+}
+
+// printManifests prints those of the queues named that are wanted; one that is not there is an error.
+func printManifests(c *remote.Conn, out *cli.Printer[manifest], names []string, wanted func(*manifest) bool) error {
+	for _, name := range names {
+		m, err := current(c, name)
+		if err != nil {
+			return err
+		}
+		if m == nil {
+			return cli.Errorf(cli.Usage, "there is no queue %q", name)
+		}
+		if !wanted(m) {
+			continue
+		}
+		if err := out.Add(*m); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 var exportColumns = []cli.Column[manifest]{

@@ -22,7 +22,7 @@ func execute(t *testing.T, url string, args ...string) (code int, out string) {
 	s := cli.Streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr, Env: []string{"QUEEN_URL=" + url, "HOME=" + t.TempDir()}}
 	root := &cobra.Command{Use: "queen", SilenceErrors: true, SilenceUsage: true}
 	root.AddCommand(Commands(s, "test")...)
-	root.AddCommand(MembersCommand(s))
+	root.AddCommand(MembersCommand(s), ExportConfigCommand(s))
 	root.SetArgs(args)
 	code = cli.Code(root.Execute())
 	return code, stdout.String()
@@ -33,7 +33,7 @@ func TestExitCodes(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "q.yaml")
 	require.NoError(t, os.WriteFile(file, []byte("queue: q\n"), 0o600))
 	calls := [][]string{{"ping"}, {"status"}, {"top"}, {"lag"}, {"doctor"}, {"apply", "-f", file}, {"diff", "-f", file}, {"export"}, {"export", "q"},
-		{"metrics"}, {"audit", "list"}, {"bench", "--duration", "100ms"}, {"members"}}
+		{"export-config", "q"}, {"metrics"}, {"audit", "list"}, {"bench", "--duration", "100ms"}, {"members"}}
 	answer := func(status int, body string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(status)

@@ -34,7 +34,7 @@ func openEngine(c *config.Config, cfg engine.Config, peers *certs.Store) (*engin
 func clusterOptions(c *config.Config, peers *certs.Store) (o replication.Options, err error) {
 	v := &c.Cluster
 	o = replication.Options{Node: format.Replica(v.Node), Listen: v.Addr, Joining: v.Join, Tick: v.Tick, Hold: v.Hold,
-		PullRate: v.PullRate, TLS: peerTLS(peers)}
+		PullRate: v.PullRate, Version: version, TLS: peerTLS(peers)}
 	if o.Peers, err = replication.ParsePeers(v.Peers); err != nil {
 		return o, fmt.Errorf("peers: %w", err)
 	}

@@ -52,7 +52,7 @@ that lost its disk is removed and comes back under another one.`,
 	cmd.AddCommand(bootstrapCommand(), f.waitCommand(), ops.MembersCommand(s),
 		cli.Command(s, status, "json", nodeColumns, func(inv *cli.Invocation, out *cli.Printer[nodeRow], _ []string) error {
 			return f.status(inv, out)
-		}),
+		}), f.upgradeCommand(s),
 		f.change(s, clusterChange{use: "transfer-leader NODE", short: "Make a node lead",
 			long: "Make a node lead that votes and has caught up. Exits 0 when it leads.",
 			do:   (*replication.Client).Transfer}),
@@ -234,6 +234,7 @@ type nodeRow struct {
 	Applied  uint64 `json:"applied,omitempty"`
 	Behind   uint64 `json:"behind"`
 	Mark     uint64 `json:"mark,omitempty"`
+	Version  string `json:"version,omitempty"`
 	UpToDate bool   `json:"upToDate"`
 	Error    string `json:"error,omitempty"`
 }
@@ -276,7 +277,7 @@ func (f *clusterFlags) nodes(ctx context.Context) (rows []nodeRow, fine bool, er
 		} else {
 			v := &a.Report
 			r.Role, r.Leader, r.Term, r.Applied, r.Mark = "follower", v.Leader, v.Epoch, v.Applied, v.Mark
-			r.Behind, r.UpToDate = newest-v.Applied, v.Flags&replication.ReportSure != 0
+			r.Behind, r.UpToDate, r.Version = newest-v.Applied, v.Flags&replication.ReportSure != 0, v.Release()
 			switch {
 			case v.Flags&replication.ReportLeads != 0:
 				r.Role, leaders = "leader", leaders+1

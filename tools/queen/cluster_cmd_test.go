@@ -12,6 +12,12 @@ import (
 	"queen/tools/cli"
 )
 
+// TestVersionsDiffer: an upgrade is over when every node runs the same version.
+func TestVersionsDiffer(t *testing.T) {
+	require.False(t, differ([]nodeRow{{Node: 1, Version: "a"}, {Node: 2, Version: "a"}}))
+	require.True(t, differ([]nodeRow{{Node: 1, Version: "a"}, {Node: 2, Version: "a"}, {Node: 3, Version: "b"}}))
+}
+
 // TestClusterCommands: status, wait and every change, with each exit code they have, on a cluster of three processes.
 func TestClusterCommands(t *testing.T) {
 	c := newProcesses(t, 3)
@@ -44,6 +50,9 @@ func TestClusterCommands(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(run(cli.Done, on("status")...)), &rows))
 	require.Len(t, rows, 3)
 	require.Equal(t, "leader", rows[leader-1].Role)
+
+	require.Contains(t, run(cli.Done, on("upgrade-status", "-o", "csv")...), fmt.Sprintf("\n%d,%s,leader,true,", leader, version))
+	run(cli.Findings, "upgrade-status", "--peers", peers+",9=127.0.0.1:1", "--timeout", "30s")
 
 	first := "--url=" + c.nodes[0].url
 	require.Contains(t, run(cli.Done, "members", first, "-o", "ndjson"), fmt.Sprintf(`{"node":3,"address":%q,"votes":true,"heard":`, c.peers[2]))

@@ -102,6 +102,7 @@ var commandCodes = map[string]string{
 	"queue delete":          "0 1 2 3 4 7 8",
 	"queue depth":           "0 1 2 3",
 	"queue describe":        "0 1 2 3",
+	"queue export-config":   "0 1 2 3",
 	"queue list":            "0 1 2 3 130",
 	"queue stats":           "0 1 2 3",
 	"replay":                "0 1 2 3 7 8",
@@ -127,7 +128,7 @@ var shownElsewhere = map[string]string{
 	"cluster add": "TestClusterCommands", "cluster bootstrap": "TestClusterBootstrap",
 	"cluster promote": "TestClusterCommands", "cluster remove": "TestClusterCommands",
 	"cluster status": "TestClusterCommands", "cluster transfer-leader": "TestClusterCommands",
-	"cluster wait": "TestClusterCommands",
+	"cluster upgrade-status": "TestClusterCommands", "cluster wait": "TestClusterCommands",
 }
 
 // exitsLine is a line of a transcript that tells an exit code.

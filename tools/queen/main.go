@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -33,7 +34,9 @@ func rootCommand(s cli.Streams) *cobra.Command {
 	root.SetOut(s.Out)
 	root.SetErr(s.Err)
 	root.AddCommand(serveCommand(s), devCommand(s), clusterCommand(s), versionCommand(s), configCommand(s), authCommand(s), mcpCommand(s))
-	root.AddCommand(client.Commands(s)...)
+	calls := client.Commands(s)
+	calls[slices.IndexFunc(calls, func(c *cobra.Command) bool { return c.Name() == "queue" })].AddCommand(ops.ExportConfigCommand(s))
+	root.AddCommand(calls...)
 	root.AddCommand(ops.Commands(s, version)...)
 	root.AddCommand(docsCommand(s), manCommand(s))
 	root.InitDefaultHelpCmd()
