@@ -50,7 +50,10 @@ func (n *Node) Apply(c Committed) (Applied, error) {
 	n.counters.entries.Add(1)
 	n.counters.entryBytes.Add(uint64(e.Len))
 	if fl.at != 0 {
-		n.counters.commit.Observe(n.cfg.Clock.Mono() - fl.at)
+		took := n.cfg.Clock.Mono() - fl.at
+		n.counters.commit.Observe(took)
+		n.counters.lastCommit.Store(took)
+		n.counters.lastCommitAt.Store(int64(e.Header.W))
 	}
 	n.house.applied(&c, &e, &outcome) // first: who waited for a Mark finds it noted
 	n.keyed.changes.publish()

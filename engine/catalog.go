@@ -304,11 +304,18 @@ type Stats struct {
 	KVRows, TimersPending                     uint64 // gauges
 	TimerOldestLateMicros                     uint64 // gauge: of the timer that is most overdue
 	Queues, Partitions, Groups, LiveLeases    uint64 // gauges
-	Segments, LogBytes                        uint64 // gauges
+	Segments, LogBytes                        uint64 // gauges: of the commit stream
+	Bulks, BulkBytes                          uint64 // gauges: of the segments that live messages were moved to
 	CheckpointBytes                           uint64 // gauge: checkpoints, indexes of the log and keyed rows on disk
 	DiskTotal, DiskFree                       uint64 // gauges
 	CommitMicros                              Histogram
-	TimerLateMicros                           Histogram // from due to fired
+	TimerLateMicros                           Histogram   // from due to fired
+	LastCommitMicros                          uint64      // of the newest entry that this node proposed
+	LastCommitAt                              format.Wall // when that was; 0 before the first
+	// DeadBytes is what segments that are closed take without holding anything that is needed, as far as it was known when
+	// they were last looked at, DeadAt; 0 before the first look.
+	DeadBytes uint64
+	DeadAt    format.Wall
 }
 
 // Histogram has one count per power of two of microseconds, and the sum.

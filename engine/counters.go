@@ -3,6 +3,7 @@ package engine
 import (
 	"sync/atomic"
 
+	"queen/engine/format"
 	"queen/engine/stats"
 )
 
@@ -21,6 +22,14 @@ type counters struct {
 	timersScheduled, timersCancelled          atomic.Uint64
 	timersFired, timersRefused                atomic.Uint64
 	commit, timerLate                         stats.Histogram
+	lastCommit, lastCommitAt                  atomic.Int64 // of the newest entry: how long it took, and its wall time
+	dead                                      atomic.Pointer[deadBytes]
+}
+
+// deadBytes is what was found to be dead, and when.
+type deadBytes struct {
+	bytes uint64
+	at    format.Wall
 }
 
 // kv counts one KV command.

@@ -74,7 +74,10 @@ func (in inspector) detail(part *partView, rec *Record) MessageDetail {
 		v := GroupView{Name: groups[i].Name}
 		cur, ok := n.state.m.CursorOf(part.id, groups[i].ID)
 		if ok && cur.Known {
-			v.Consumed, v.Retries = cur.Next > rec.Offset, cur.Retries
+			v.Consumed = cur.Next > rec.Offset
+			if cur.Next == rec.Offset { // failures are those of the message at the cursor
+				v.Retries = cur.Retries
+			}
 			if l := &cur.Lease; !l.ID.IsZero() && rec.Offset >= l.Next && rec.Offset < l.End {
 				v.Leased, v.LeaseExpires = true, nowW+format.Wall(l.Expiry-nowT)
 			}
@@ -464,6 +467,10 @@ func (in inspector) Stats() Stats {
 		Parked: int64(n.park.count()), InflightWriteBytes: n.writes.inflight(),
 	}
 	st.CommitMicros.Counts, st.CommitMicros.Sum = c.commit.Snapshot()
+	st.LastCommitMicros, st.LastCommitAt = uint64(max(c.lastCommit.Load(), 0)), format.Wall(c.lastCommitAt.Load())
+	if d := c.dead.Load(); d != nil {
+		st.DeadBytes, st.DeadAt = d.bytes, d.at
+	}
 	in.keyedStats(&st)
 	log := n.seq.Log()
 	ls := log.Stats()
@@ -472,6 +479,10 @@ func (in inspector) Stats() Stats {
 	for _, s := range log.Segments() {
 		st.Segments++
 		st.LogBytes += uint64(s.Bytes)
+	}
+	for _, s := range log.Bulks() {
+		st.Bulks++
+		st.BulkBytes += uint64(s.Bytes)
 	}
 	n.state.RLock()
 	mc := n.state.m.Counters()

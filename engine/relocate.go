@@ -101,6 +101,7 @@ func (v *mover) pass(log []logstore.SegmentInfo) *relocated {
 	if r.err = v.measure(slices.Concat(log, bulks)); r.err != nil {
 		return r
 	}
+	v.tellDead()
 	if p.budget, r.err = v.budget(); r.err != nil {
 		return r
 	}
@@ -128,6 +129,15 @@ func (v *mover) pass(log []logstore.SegmentInfo) *relocated {
 	v.moved, r.more = false, r.more || len(p.move) > 0
 	r.err = v.compactor.pass(r, p.budget)
 	return r
+}
+
+// tellDead has the counters say what the segments that were looked at take beyond what is live in them.
+func (v *mover) tellDead() {
+	d := deadBytes{at: v.n.wall()}
+	for _, l := range v.looks {
+		d.bytes += uint64(max(l.m.alloc-l.m.live, 0))
+	}
+	v.n.counters.dead.Store(&d)
 }
 
 // forget drops what is known of segments that are gone.

@@ -215,6 +215,10 @@ func moved(t *testing.T, seed uint64) (*mixed, map[string]shot) {
 	}
 	before := m.shoot()
 	m.works(12)
+	_, bulk, _ := m.diskOf()
+	if st := m.node.Inspect().Stats(); st.DeadAt == 0 || st.DeadBytes == 0 || st.Bulks == 0 || st.BulkBytes != uint64(bulk) {
+		t.Fatalf("%d bytes were dead at %d; %d bulk segments of %d bytes, which have %d", st.DeadBytes, st.DeadAt, st.Bulks, st.BulkBytes, bulk)
+	}
 	if _, bulk, oldest := m.diskOf(); bulk == 0 || oldest < 4 {
 		t.Fatalf("nothing moved: %d bytes of bulk segments, the log begins with %d", bulk, oldest)
 	}

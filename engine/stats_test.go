@@ -46,6 +46,9 @@ func TestStatsAreMeasured(t *testing.T) {
 	if commits < 200 || commits > st.Entries || st.CommitMicros.Sum < commits {
 		t.Errorf("%d commits of %d us in %d entries", commits, st.CommitMicros.Sum, st.Entries)
 	}
+	if began := target.Clock.Now(); st.LastCommitMicros == 0 || st.LastCommitMicros > st.CommitMicros.Sum || int64(st.LastCommitAt) < began {
+		t.Errorf("the newest commit took %d us at %d, it began at %d", st.LastCommitMicros, st.LastCommitAt, began)
+	}
 	// The end of the node makes a checkpoint in any case.
 	target.Engine = target.Reopen(false)
 	if st := target.Engine.Inspect().Stats(); st.CheckpointBytes == 0 || st.CommitMicros.Sum > 1000 {

@@ -78,7 +78,7 @@ func TestEveryAnswerFits(t *testing.T) {
 	calls := map[string][]map[string]any{
 		"queue_list": {{}, {"order": "age"}, {"order": "rate"}}, "queue_describe": {of()}, "partition_list": {of(), of("group", group), of("order", "name"),
 			of("group", group, "order", "lag"), of("group", group, "order", "age")},
-		"group_list": {{}, of(), of("group", group)}, "lag_top": {{"k": 50}, of("k", 50)}, "diagnose": {{}, of()},
+		"group_list": {{}, of()}, "group_describe": {of("group", group)}, "lag_top": {{"k": 50}, of("k", 50)}, "diagnose": {{}, of()},
 		"message_peek":   {of("partition", long("partition", 1)), of("partition", long("partition", 1), "fields", "meta")},
 		"message_search": {of("contains", "é", "limit", 20)},
 		"message_trace":  {of("partition", long("partition", 1), "transaction_id", long("id", 1))},

@@ -3,6 +3,7 @@ package frontendmcp
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -30,7 +31,8 @@ func (c *crew) Members() (out []engine.Member) {
 	for node := format.Replica(1); node <= 4; node++ {
 		m := engine.Member{Node: node, Address: "a", Votes: node != 4, Heard: node != 3}
 		if m.Heard {
-			m.Leads, m.Applied, m.Term = node == c.leads, format.Index(1000-node), 1
+			m.Leads, m.Applied, m.Commit, m.Term = node == c.leads, format.Index(1000-node), 1000, 1
+			m.Behind, m.Version = time.Duration(node-1)*time.Second, "v"+digits(uint64(node))
 		}
 		out = append(out, m)
 	}
@@ -47,12 +49,18 @@ func (c *crew) MakeLead(_ context.Context, node format.Replica) error {
 // TestClusterTools: cluster_status tells every node and what is not known of it, and leader_transfer hands the lead to who
 // can take it, once there was a plan.
 func TestClusterTools(t *testing.T) {
-	r := newRig(t, nil)
+	r := newRig(t, func(o *Options) { o.Frontends = []string{"http", "mcp"} })
+	r.pass(time.Second)
+	r.push("q", "p", `1`)
 	single := ask(t, r.connect(Identity{}, nil), "cluster_status", nil)
 	require.Len(t, single["nodes"], 1)
 	require.Equal(t, "local", single["leader"])
 	require.Equal(t, true, single["quorum_ok"])
 	require.NotEmpty(t, single["cluster_id"])
+	probe := map[string]any{"ok": true, "ms": 0.0, "at": timeText(r.f.now())} // the clock stands still
+	require.Equal(t, probe, single["write_probe"])
+	own := single["nodes"].([]any)[0].(map[string]any)
+	require.Equal(t, []any{own["applied"], 0.0, "test", []any{"http", "mcp"}}, []any{own["commit"], own["lag_ms"], own["version"], own["frontends"]})
 	require.Equal(t, "not_a_cluster", refused(t, r.connect(Identity{}, nil), "leader_transfer", map[string]any{"to": "1"}).Code)
 
 	c := &crew{Engine: r.engine, leads: 1}
@@ -68,6 +76,11 @@ func TestClusterTools(t *testing.T) {
 	require.Equal(t, false, gone["live"])
 	require.Nil(t, gone["lag_entries"])
 	require.Equal(t, "", gone["applied"])
+	for _, unknown := range []string{"commit", "lag_ms", "version", "frontends"} {
+		require.Nil(t, gone[unknown], unknown)
+	}
+	far := nodes[3].(map[string]any)
+	require.Equal(t, []any{"1000", 3000.0, "v4", nil}, []any{far["commit"], far["lag_ms"], far["version"], far["frontends"]})
 	require.EqualValues(t, 3, nodes[3].(map[string]any)["lag_entries"])
 	require.Nil(t, nodes[0].(map[string]any)["disk_used_pct"])
 
@@ -98,6 +111,10 @@ func TestPurge(t *testing.T) {
 	require.EqualValues(t, 3, plan["plan"].(map[string]any)["counts"].(map[string]any)["messages"])
 	args["confirm_token"] = plan["confirm_token"]
 	require.Equal(t, "3", ask(t, s, "partition_purge", args)["start"])
+	for _, x := range ask(t, s, "partition_list", map[string]any{"queue": "q"})["partitions"].([]any) {
+		p := x.(map[string]any)
+		require.Equal(t, map[string]any{"p": nil, "other": "0"}[p["name"].(string)], p["last"], "%v", p)
+	}
 	r.push("q", "p", `5`)
 	for range 3 {
 		if d := r.pop(popAll("q", "g", 0, 10)); d != nil {

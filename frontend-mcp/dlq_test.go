@@ -76,8 +76,32 @@ func TestTrace(t *testing.T) {
 		}
 	}
 	require.Equal(t, []string{"push", "dlq", "lease"}, kinds)
+	again := ask(t, s, "message_trace", map[string]any{"transaction_id": "wanted"})
+	require.Equal(t, []any{"jobs", "b", out["message"]}, []any{again["queue"], again["partition"], again["message"]}, "looked for in every queue")
+	require.Equal(t, "not_found", refused(t, s, "message_trace", map[string]any{"transaction_id": "none"}).Code)
+	require.Equal(t, "queue", refused(t, s, "message_trace", map[string]any{"partition": "b", "transaction_id": "wanted"}).Field)
 	require.Equal(t, "not_found", refused(t, s, "message_trace", map[string]any{"queue": "jobs", "transaction_id": "none"}).Code)
 	require.Equal(t, "unknown_queue", refused(t, s, "message_trace", map[string]any{"queue": "none", "transaction_id": "none"}).Code)
+}
+
+// TestTraceTellsFailures: what failed is told with how often, and with when it is handed out again; what waits behind it did not
+// fail.
+func TestTraceTellsFailures(t *testing.T) {
+	r := newRig(t, nil)
+	r.configure("jobs", format.QueueOptions{RetryLimit: 5, RetryDelayMs: 60_000, Set: format.OptRetryLimit | format.OptRetryDelay})
+	r.do(&engine.Append{Queue: "jobs", Partition: "a", Messages: []engine.Message{{Payload: []byte(`1`), TransactionID: "fails"},
+		{Payload: []byte(`2`), TransactionID: "waits"}}})
+	r.settle(r.pop(popAll("jobs", "g", time.Hour, 1)), format.AckFailed)
+	s := r.connect(Identity{}, nil)
+	events := func(id string) []any {
+		return ask(t, s, "message_trace", map[string]any{"queue": "jobs", "transaction_id": id})["events"].([]any)
+	}
+	require.Len(t, events("waits"), 1)
+	all := events("fails")
+	require.Len(t, all, 3)
+	retry, nack := all[1].(map[string]any), all[2].(map[string]any)
+	require.Equal(t, []any{"retry", "g", timeText(r.f.now() + 60e6)}, []any{retry["kind"], retry["group"], retry["at"]})
+	require.Equal(t, []any{"nack", "g", nil, 1.0}, []any{nack["kind"], nack["group"], nack["at"], nack["count"]})
 }
 
 // TestTraceByTraceID: the first message with a trace id is traced, one without an id of its own too; what names none or two
@@ -89,7 +113,9 @@ func TestTraceByTraceID(t *testing.T) {
 	r.do(&engine.Append{Queue: "jobs", Partition: "b", Messages: []engine.Message{{Payload: []byte(`3`)}, {Payload: []byte(`4`), TraceID: trace},
 		{Payload: []byte(`5`), TraceID: trace}}})
 	s := r.connect(Identity{}, nil)
-	for _, args := range []map[string]any{{"queue": "jobs", "trace_id": trace.String()}, {"queue": "jobs", "partition": "b", "trace_id": trace.String()}} {
+	r.push("first", "a", `0`) // a queue in front of it that has no such message
+	for _, args := range []map[string]any{{"queue": "jobs", "trace_id": trace.String()}, {"queue": "jobs", "partition": "b", "trace_id": trace.String()},
+		{"trace_id": trace.String()}} {
 		out := ask(t, s, "message_trace", args)
 		m := out["message"].(map[string]any)
 		require.Equal(t, []any{"b", "4", "1", trace.String()}, []any{out["partition"], m["payload"], m["offset"], m["trace_id"]})
@@ -100,6 +126,7 @@ func TestTraceByTraceID(t *testing.T) {
 		args        map[string]any
 	}{
 		{"not_found", "trace_id", map[string]any{"queue": "jobs", "trace_id": format.UUID{15: 8}.String()}},
+		{"not_found", "trace_id", map[string]any{"trace_id": format.UUID{15: 8}.String()}},
 		{"not_found", "trace_id", map[string]any{"queue": "jobs", "partition": "a", "trace_id": trace.String()}},
 		{"bad_request", "trace_id", map[string]any{"queue": "jobs", "trace_id": "x"}},
 		{"bad_request", "trace_id", map[string]any{"queue": "jobs", "trace_id": format.UUID{}.String()}},

@@ -32,6 +32,8 @@ type Options struct {
 	Rand  clock.Rand
 	// Version names the build. Default: "dev". Node names this node in answers. Default: "local".
 	Version, Node string
+	// Frontends are the names of those that the node runs. Default: not told.
+	Frontends []string
 	// Logger receives faults of ours and the audit of writes, never what messages say. Default: none.
 	Logger *slog.Logger
 

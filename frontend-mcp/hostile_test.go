@@ -106,7 +106,7 @@ func TestStrangersWordsStayInTheirFields(t *testing.T) {
 		tool string
 		args map[string]any
 	}{{"cluster_status", nil}, {"diagnose", nil}, {"queue_list", nil}, {"queue_describe", map[string]any{"queue": "q"}}, {"group_list", nil},
-		{"group_list", map[string]any{"queue": "q", "group": "g"}}, {"lag_top", map[string]any{"k": 50}}, {"kv_list", map[string]any{}},
+		{"group_describe", map[string]any{"queue": "q", "group": "g"}}, {"lag_top", map[string]any{"k": 50}}, {"kv_list", map[string]any{}},
 		{"metrics_read", nil}, {"storage_stat", map[string]any{"queue": "q"}}, {"config_show", nil}, {"timer_list", map[string]any{"queue": "q"}},
 		{"lock_list", nil}, {"guide", nil}, {"example", nil}, {"check", nil}}
 	page := func(tool string, args map[string]any) {

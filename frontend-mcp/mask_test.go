@@ -120,6 +120,9 @@ func TestMaskedEverywhere(t *testing.T) {
 			all += read.Contents[0].Text
 		}
 		add("message_trace", map[string]any{"partition": "json", "transaction_id": id})
+		found := ask(t, s, "message_trace", map[string]any{"transaction_id": id}) // masked by the queue that it is found in
+		require.Equal(t, queue, found["queue"])
+		all += found["message"].(map[string]any)["payload"].(string)
 		add("message_search", map[string]any{"limit": 20})
 		for range 3 {
 			add("message_take", map[string]any{"group": "g", "limit": 10, "share": true})

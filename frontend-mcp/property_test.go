@@ -96,7 +96,7 @@ func (r *rig) validArgs() map[string]map[string]any {
 	return map[string]map[string]any{
 		"cluster_status": {}, "diagnose": {}, "metrics_read": {"queue": "orders"}, "config_show": {}, "storage_stat": {"queue": "orders"},
 		"queue_list": {"order": "depth"}, "queue_describe": {"queue": "orders"}, "partition_list": {"queue": "orders", "group": "billing"},
-		"group_list": {"queue": "orders", "group": "billing"}, "lag_top": {},
+		"group_list": {"queue": "orders"}, "group_describe": {"queue": "orders", "group": "billing"}, "lag_top": {},
 		"message_peek":   {"queue": "orders", "partition": "customer-1"},
 		"message_search": {"queue": "orders", "path": "/n", "equals": 2},
 		"message_trace":  {"queue": "jobs", "partition": "a", "transaction_id": dead[0].Message.TransactionID},

@@ -27,7 +27,7 @@ var live = []struct {
 	{uri: "queen://queues/{queue}", name: "queue", tool: "queue_describe", text: "One queue.", args: []string{"queue"}},
 	{uri: "queen://queues/{queue}/partitions/{partition}", name: "partition", tool: "message_peek", text: "First messages of a partition.",
 		args: []string{"queue", "partition"}},
-	{uri: "queen://queues/{queue}/groups/{group}", name: "group", tool: "group_list", text: "One consumer group on a queue.",
+	{uri: "queen://queues/{queue}/groups/{group}", name: "group", tool: "group_describe", text: "One consumer group on a queue.",
 		args: []string{"queue", "group"}},
 	{uri: "queen://dlq/{queue}", name: "dlq", tool: "dlq_list", text: "Dead letters of a queue.", args: []string{"queue"}},
 }

@@ -14,6 +14,7 @@ type clusterStatus struct {
 	Version   string       `json:"version" jsonschema:"of the node that answers"`
 	Leader    *string      `json:"leader" jsonschema:"id of the node that leads; null when nobody does"`
 	QuorumOK  bool         `json:"quorum_ok" jsonschema:"a majority answers"`
+	Probe     writeProbe   `json:"write_probe"`
 	Role      string       `json:"role" jsonschema:"of the node that answers: leader, follower, candidate or stopped"`
 	Ready     bool         `json:"ready"`
 	CanWrite  bool         `json:"can_write"`
@@ -21,6 +22,23 @@ type clusterStatus struct {
 	Nodes     []nodeStatus `json:"nodes"`
 	Totals    totals       `json:"totals"`
 	Alarms    []alarm      `json:"alarms"`
+}
+
+// writeProbe is how writes of the node that answers fare. A tool that reads writes nothing to find out: it tells of the newest
+// write that there was anyway.
+type writeProbe struct {
+	OK bool     `json:"ok" jsonschema:"the node takes writes, and a majority answers"`
+	MS *float64 `json:"ms" jsonschema:"what the newest write of this node took until it was applied; null before the first"`
+	At *string  `json:"at" jsonschema:"when that was"`
+}
+
+func probeOf(st *engine.Status, s *engine.Stats) (p writeProbe) {
+	p.OK = st.CanWrite
+	if p.At = maybeTime(s.LastCommitAt); p.At != nil {
+		ms := float64(s.LastCommitMicros) / 1000
+		p.MS = &ms
+	}
+	return p
 }
 
 // nodeStatus is one node. What a node does not tell the others is null for these.
@@ -32,8 +50,12 @@ type nodeStatus struct {
 	Live        bool     `json:"live" jsonschema:"it answered a moment ago; what follows is empty when it did not"`
 	Term        string   `json:"term"`
 	Applied     string   `json:"applied"`
+	Commit      *string  `json:"commit" jsonschema:"newest entry that it knows to be committed"`
 	Durable     *string  `json:"durable"`
 	LagEntries  *uint64  `json:"lag_entries" jsonschema:"entries that it is behind the furthest node"`
+	LagMS       *int64   `json:"lag_ms" jsonschema:"for how long it has been behind, to a second or two"`
+	Version     *string  `json:"version"`
+	Frontends   []string `json:"frontends"`
 	DiskUsedPct *float64 `json:"disk_used_pct"`
 	IOMode      *string  `json:"io_mode"`
 	Parked      *int64   `json:"parked_pops"`
@@ -54,6 +76,7 @@ type totals struct {
 type alarm struct {
 	Code     string `json:"code"`
 	Severity string `json:"severity"`
+	Node     string `json:"node"`
 	Hint     string `json:"hint"`
 }
 
@@ -78,7 +101,7 @@ func status(c *call, _ noArgs) (out clusterStatus, err error) {
 	}
 	s := c.engine.Inspect().Stats()
 	out.Version, out.Role, out.Ready, out.CanWrite, out.Why = c.f.opts.Version, st.Role, st.Ready, st.CanWrite, st.Why
-	out.QuorumOK = st.Quorum
+	out.QuorumOK, out.Probe = st.Quorum, probeOf(&st, &s)
 	if !st.Cluster.IsZero() {
 		out.ClusterID = st.Cluster.String()
 	}
@@ -92,16 +115,17 @@ func status(c *call, _ noArgs) (out clusterStatus, err error) {
 		DeadLetters: o.DeadLetters, PushedPerS: o.PushedPerSecond, DeliverPerS: o.DeliveredPerSecond, CountedAt: maybeTime(o.SweptAt)}
 	out.Alarms = []alarm{}
 	for _, a := range diagnosis.Alarms(&st, &s) {
-		out.Alarms = append(out.Alarms, alarm(a))
+		out.Alarms = append(out.Alarms, alarm{Code: a.Code, Severity: a.Severity, Node: c.f.opts.Node, Hint: a.Hint})
 	}
 	return out, nil
 }
 
 // nodes are the node that answers and, in a cluster, what it knows of the others.
 func (c *call) nodes(st *engine.Status, s *engine.Stats) []nodeStatus {
-	durable := digits(uint64(st.Durable))
+	durable, commit := digits(uint64(st.Durable)), digits(uint64(st.Commit))
 	own := nodeStatus{ID: c.f.opts.Node, Role: st.Role, Votes: true, Live: true, Term: digits(uint64(st.Term)), Applied: digits(uint64(st.Applied)),
-		Durable: &durable, LagEntries: new(uint64), DiskUsedPct: diagnosis.DiskUsed(s), IOMode: &st.IOMode, Parked: &s.Parked}
+		Commit: &commit, Durable: &durable, LagEntries: new(uint64), LagMS: new(int64), Version: &c.f.opts.Version, Frontends: c.f.opts.Frontends,
+		DiskUsedPct: diagnosis.DiskUsed(s), IOMode: &st.IOMode, Parked: &s.Parked}
 	m, ok := engine.MembershipOf(c.engine)
 	if !ok {
 		return []nodeStatus{own}
@@ -119,7 +143,7 @@ func (c *call) nodes(st *engine.Status, s *engine.Stats) []nodeStatus {
 		case x.Node == st.Node:
 			n = own
 			n.ID = digits(uint64(x.Node))
-			*n.LagEntries = uint64(furthest - min(st.Applied, furthest))
+			*n.LagEntries, *n.LagMS = uint64(furthest-min(st.Applied, furthest)), x.Behind.Milliseconds()
 		case !x.Heard:
 			n.Role, n.Term, n.Applied = "unknown", "", ""
 		default:
@@ -127,7 +151,11 @@ func (c *call) nodes(st *engine.Status, s *engine.Stats) []nodeStatus {
 				n.Role = "leader"
 			}
 			lag := uint64(furthest - min(x.Applied, furthest))
-			n.LagEntries = &lag
+			late, commit := x.Behind.Milliseconds(), digits(uint64(x.Commit))
+			n.LagEntries, n.LagMS, n.Commit = &lag, &late, &commit
+			if x.Version != "" {
+				n.Version = &x.Version
+			}
 		}
 		n.Address, n.Votes = x.Address, x.Votes
 		out = append(out, n)

@@ -87,7 +87,9 @@ func startText(s engine.Start) string {
 func groupTools() []*tool {
 	return []*tool{
 		row(tool{name: "group_list", title: "List consumer groups", toolset: "groups",
-			text: "Consumer groups: state, lag, age of what is not acknowledged. With queue and group: live leases, partitions it is behind on."}, groupListing),
+			text: "Consumer groups: state, lag, age of what is not acknowledged."}, groupListing),
+		row(tool{name: "group_describe", title: "Describe a consumer group", toolset: "groups",
+			text: "One consumer group on a queue: state, lag, live leases, the partitions it is furthest behind on."}, groupDescribe),
 		row(tool{name: "lag_top", title: "Who is stuck", toolset: "groups",
 			text: "Partitions that consumer groups are furthest behind on, each with the reason."}, lagTop),
 	}
@@ -119,9 +121,7 @@ type leaseInfo struct {
 
 type groupList struct {
 	Meta
-	Groups []groupRow  `json:"groups"`
-	Leases []leaseInfo `json:"leases,omitzero" jsonschema:"with queue and group: live leases, the first 20"`
-	Behind []lagRow    `json:"behind,omitzero" jsonschema:"with queue and group: partitions, the 20 furthest behind"`
+	Groups []groupRow `json:"groups"`
 }
 
 func groupListing(c *call, in groupListArgs) (out groupList, err error) {
@@ -143,9 +143,6 @@ func groupListing(c *call, in groupListArgs) (out groupList, err error) {
 	if err != nil {
 		return out, err
 	}
-	if len(all) == 0 && in.Queue != "" && in.Group != "" {
-		return out, &engine.Error{Code: engine.CodeUnknownGroup}
-	}
 	rows := make([]groupRow, 0, len(all))
 	for i := range all {
 		rows = append(rows, c.groupRowOf(&all[i], s))
@@ -153,19 +150,48 @@ func groupListing(c *call, in groupListArgs) (out groupList, err error) {
 	out.Meta = c.meta()
 	out.Untrusted = true
 	out.Groups = pageOf(c, &out.Meta, rows, at, limit)
-	if in.Queue != "" && in.Group != "" {
-		err = c.describeGroup(&out, in.Queue, in.Group, s)
-	}
-	return out, err
+	return out, nil
 }
 
-// describeGroup adds what there is to say of one group on one queue.
-func (c *call) describeGroup(out *groupList, queue, group string, s *diagnosis.Sight) error {
-	out.Leases, out.Behind = []leaseInfo{}, []lagRow{}
-	leases, err := c.leases(queue, group)
-	if err != nil {
-		return err
+type groupArgs struct {
+	Queue    string `json:"queue"`
+	Group    string `json:"group" jsonschema:"__QUEUE_MODE__ is the readers without a group"`
+	MaxBytes int    `json:"max_bytes,omitempty"`
+}
+
+type groupDescription struct {
+	Meta
+	Groups []groupRow  `json:"groups" jsonschema:"the one"`
+	Leases []leaseInfo `json:"leases" jsonschema:"live ones, the first 20"`
+	Behind []lagRow    `json:"behind" jsonschema:"partitions, the 20 furthest behind"`
+}
+
+func groupDescribe(c *call, in groupArgs) (out groupDescription, err error) {
+	if in.Queue == "" || in.Group == "" { // to the listing, all of them
+		return out, badArgument("group", "queue and group are needed, neither empty")
 	}
+	if err := c.setRoom(in.MaxBytes); err != nil {
+		return out, err
+	}
+	s, err := c.look(in.Queue, in.Group)
+	if err != nil {
+		return out, err
+	}
+	all, err := c.groups(in.Queue, in.Group)
+	if err != nil {
+		return out, err
+	}
+	if len(all) == 0 {
+		return out, &engine.Error{Code: engine.CodeUnknownGroup}
+	}
+	leases, err := c.leases(in.Queue, in.Group)
+	if err != nil {
+		return out, err
+	}
+	out.Meta = c.meta()
+	out.Untrusted = true
+	out.Groups, _ = fit(c, []groupRow{c.groupRowOf(&all[0], s)})
+	out.Leases, out.Behind = []leaseInfo{}, []lagRow{}
 	for i := range leases[:min(len(leases), 20)] {
 		out.Leases = append(out.Leases, c.leaseInfoOf(&leases[i]))
 	}
@@ -176,7 +202,7 @@ func (c *call) describeGroup(out *groupList, queue, group string, s *diagnosis.S
 	out.Leases, _ = fit(c, out.Leases)
 	out.Behind, _ = fit(c, out.Behind)
 	c.cut(&out.Meta, len(leases)-len(out.Leases)+len(worst)-len(out.Behind), "partition_list with group has them all")
-	return nil
+	return out, nil
 }
 
 // leases are the live leases of a consumer group on a queue.

@@ -115,8 +115,12 @@ type storageArgs struct {
 
 type storageResult struct {
 	Meta
-	Segments        uint64   `json:"segments"`
+	Segments        uint64   `json:"segments" jsonschema:"of the log"`
 	LogBytes        uint64   `json:"log_bytes"`
+	BulkSegments    uint64   `json:"bulk_segments" jsonschema:"those that live messages were moved to"`
+	BulkBytes       uint64   `json:"bulk_bytes"`
+	DeadBytes       *uint64  `json:"dead_bytes" jsonschema:"of closed segments: what holds nothing that is needed; null before they were looked at"`
+	DeadAt          *string  `json:"dead_counted_at" jsonschema:"when they were"`
 	CheckpointBytes uint64   `json:"checkpoint_bytes"`
 	DiskTotal       *uint64  `json:"disk_total_bytes"`
 	DiskFree        *uint64  `json:"disk_free_bytes"`
@@ -136,6 +140,10 @@ func storageStat(c *call, in storageArgs) (out storageResult, err error) {
 	}
 	s := c.engine.Inspect().Stats()
 	out.Meta, out.Segments, out.LogBytes, out.CheckpointBytes, out.Full = c.meta(), s.Segments, s.LogBytes, s.CheckpointBytes, st.StorageFull
+	out.BulkSegments, out.BulkBytes = s.Bulks, s.BulkBytes
+	if out.DeadAt = maybeTime(s.DeadAt); out.DeadAt != nil {
+		out.DeadBytes = &s.DeadBytes
+	}
 	if out.DiskUsedPct = diagnosis.DiskUsed(&s); out.DiskUsedPct != nil {
 		out.DiskTotal, out.DiskFree = &s.DiskTotal, &s.DiskFree
 	}

@@ -277,6 +277,7 @@ type partitionRow struct {
 	Name        string          `json:"name"`
 	ID          string          `json:"id"`
 	First       string          `json:"first" jsonschema:"oldest retained offset"`
+	Last        *string         `json:"last" jsonschema:"newest retained offset; null when there is none"`
 	End         string          `json:"end" jsonschema:"next offset to be assigned"`
 	Pending     uint64          `json:"pending"`
 	DeadLetters uint64          `json:"dlq"`
@@ -439,6 +440,11 @@ func (c *call) partitions(queue, group, after string) (rows []partitionRow, next
 }
 
 func partitionRowOf(p *engine.PartitionInfo) partitionRow {
-	return partitionRow{Name: p.Name, ID: digits(uint64(p.ID)), First: digits(uint64(p.Start)), End: digits(uint64(p.End)),
+	r := partitionRow{Name: p.Name, ID: digits(uint64(p.ID)), First: digits(uint64(p.Start)), End: digits(uint64(p.End)),
 		Pending: p.Pending, DeadLetters: p.DeadLetters, LastWriteAt: maybeTime(p.LastWriteAt), id: p.ID}
+	if p.End > p.Start {
+		last := digits(uint64(p.End) - 1)
+		r.Last = &last
+	}
+	return r
 }

@@ -9,8 +9,8 @@ import (
 )
 
 type traceArgs struct {
-	Queue         string `json:"queue"`
-	Partition     string `json:"partition,omitempty" jsonschema:"default: the partition that has the id, looked for"`
+	Queue         string `json:"queue,omitempty" jsonschema:"default: the first queue that has the message, looked for"`
+	Partition     string `json:"partition,omitempty" jsonschema:"of queue; default: the one that has the message, looked for"`
 	TransactionID string `json:"transaction_id,omitempty" jsonschema:"or the message id"`
 	TraceID       string `json:"trace_id,omitempty" jsonschema:"instead: the first message with it, looked for among 100000"`
 }
@@ -23,20 +23,24 @@ type groupView struct {
 	Error        string  `json:"error,omitempty"`
 }
 
-// event is something that happened to a message, of which the broker keeps when.
+// event is something that happened to a message and of which the broker keeps something.
 type event struct {
-	At    string `json:"at"`
-	Kind  string `json:"kind" jsonschema:"push, lease or dlq"`
-	Group string `json:"group,omitempty"`
-	Error string `json:"error,omitempty"`
+	At     *string `json:"at" jsonschema:"null where only that it happened is kept"`
+	Kind   string  `json:"kind" jsonschema:"push, lease, nack, retry or dlq"`
+	Group  string  `json:"group,omitempty"`
+	Worker string  `json:"worker,omitempty"`
+	Count  uint32  `json:"count,omitempty" jsonschema:"failures so far"`
+	Error  string  `json:"error,omitempty"`
+	Detail string  `json:"detail,omitempty"`
 }
 
 type traceResult struct {
 	Meta
 	State     string      `json:"state" jsonschema:"pending, processing, completed or dead"`
+	Queue     string      `json:"queue"`
 	Partition string      `json:"partition"`
 	Message   messageRow  `json:"message"`
-	Events    []event     `json:"events" jsonschema:"oldest first; acks and earlier deliveries are not kept"`
+	Events    []event     `json:"events" jsonschema:"oldest first, then those without a time; acks, earlier deliveries, transactions and replays are not kept"`
 	Groups    []groupView `json:"groups"`
 }
 
@@ -44,15 +48,7 @@ var stateNames = map[engine.MessageState]string{engine.Pending: "pending", engin
 	engine.Completed: "completed", engine.DeadState: "dead"}
 
 func traceMessage(c *call, in traceArgs) (out traceResult, err error) {
-	var p engine.PartitionInfo
-	switch {
-	case (in.TransactionID == "") == (in.TraceID == ""):
-		return out, badArgument("transaction_id", "either transaction_id or trace_id is needed")
-	case in.TraceID != "":
-		p, err = c.tracedBy(&in)
-	default:
-		p, err = c.partitionWith(&in)
-	}
+	p, err := c.traced(&in)
 	if err != nil {
 		return out, err
 	}
@@ -60,13 +56,14 @@ func traceMessage(c *call, in traceArgs) (out traceResult, err error) {
 	if err != nil {
 		return out, err
 	}
-	out.Meta, out.State, out.Partition, out.Groups = c.meta(), stateNames[d.State], p.Name, []groupView{}
+	out.Meta, out.State, out.Queue, out.Partition, out.Groups = c.meta(), stateNames[d.State], p.Queue, p.Name, []groupView{}
 	out.Untrusted = true
 	if out.Events, err = c.events(&p, &d); err != nil {
 		return out, err
 	}
+	c.take([]string{out.Queue, out.Partition}) // names may be long
 	c.take(out.Events)
-	out.Message, _ = c.messageRowOf(in.Queue, &d.Record, false, true)
+	out.Message, _ = c.messageRowOf(p.Queue, &d.Record, false, true)
 	for _, g := range d.Groups {
 		v := groupView{Group: g.Name, State: "pending", LeaseExpires: maybeTime(g.LeaseExpires), Retries: g.Retries, Error: g.Error}
 		switch {
@@ -86,73 +83,132 @@ func traceMessage(c *call, in traceArgs) (out traceResult, err error) {
 	return out, nil
 }
 
-// partitionWith is the partition that a trace names, or the first one that has a message with the id.
-func (c *call) partitionWith(in *traceArgs) (p engine.PartitionInfo, err error) {
-	if in.Partition != "" {
-		return c.engine.Catalog().Partition(c.ctx, c.caller, in.Queue, in.Partition)
+// traced finds the partition of the message that a trace is of, in the queue that is named or in all of them, one after the
+// other within one budget, and puts the message's own id into in.
+func (c *call) traced(in *traceArgs) (p engine.PartitionInfo, err error) {
+	s := &scan{call: c, limit: 1, budget: maxScan} // partitions that are asked; of a trace id, messages that are read
+	if in.TraceID != "" {
+		ok := false
+		if s.trace, ok = format.ParseUUID(in.TraceID); !ok || s.trace.IsZero() {
+			return p, badArgument("trace_id", "trace_id is no UUID")
+		}
+		s.budget = scanMost
 	}
-	for after, looked := "", 0; looked < maxScan; {
-		rows, next, err := c.engine.Catalog().Partitions(c.ctx, c.caller, in.Queue, 0, engine.Page{After: after, Limit: 200})
+	switch {
+	case (in.TransactionID == "") == (in.TraceID == ""):
+		return p, badArgument("transaction_id", "either transaction_id or trace_id is needed")
+	case in.Queue == "" && in.Partition != "":
+		return p, badArgument("queue", "a partition is one of a queue: name that too")
+	case in.Queue != "":
+		p, err = c.tracedIn(in.Queue, in, s)
+	default:
+		p, err = c.tracedAnywhere(in, s)
+	}
+	if err == nil && p.ID == 0 {
+		return p, notTraced(in)
+	}
+	return p, err
+}
+
+// notTraced says that nothing was found, and what else finds a message.
+func notTraced(in *traceArgs) error {
+	if in.TraceID != "" {
+		return &toolError{Code: string(engine.CodeNotFound), Message: "none of the messages that were looked at has the trace id", Field: "trace_id",
+			Hint: "100000 messages are looked at: name the queue and the partition, or use transaction_id"}
+	}
+	return &toolError{Code: string(engine.CodeNotFound), Message: "no partition knows the id", Field: "transaction_id",
+		Hint: "ids are remembered for the queue's dedupWindowSeconds: name the queue and the partition, or use message_search"}
+}
+
+// tracedAnywhere looks through the queues until one has the message or the budget is used up; no partition when none has it.
+func (c *call) tracedAnywhere(in *traceArgs, s *scan) (p engine.PartitionInfo, err error) {
+	queues, _, err := c.queues()
+	for i := 0; i < len(queues) && err == nil && p.ID == 0 && s.budget > 0; i++ {
+		p, err = c.tracedIn(queues[i].Name, in, s)
+		if code := codeOf(err); code == engine.CodeUnknownQueue || code == engine.CodeUnknownPartition {
+			err = nil // it went meanwhile
+		}
+	}
+	return p, err
+}
+
+// tracedIn looks for the message in one queue; no partition when it is not there.
+func (c *call) tracedIn(queue string, in *traceArgs, s *scan) (engine.PartitionInfo, error) {
+	if in.TraceID != "" {
+		return c.tracedBy(queue, in, s)
+	}
+	if in.Partition != "" {
+		return c.engine.Catalog().Partition(c.ctx, c.caller, queue, in.Partition)
+	}
+	for after := ""; s.budget > 0; {
+		rows, next, err := c.engine.Catalog().Partitions(c.ctx, c.caller, queue, 0, engine.Page{After: after, Limit: 200})
 		if err != nil {
-			return p, err
+			return engine.PartitionInfo{}, err
 		}
 		queries := make([]engine.OffsetQuery, len(rows))
 		for i := range rows {
-			queries[i] = engine.OffsetQuery{Queue: in.Queue, Partition: rows[i].Name, Kind: engine.OfID, ID: in.TransactionID}
+			queries[i] = engine.OffsetQuery{Queue: queue, Partition: rows[i].Name, Kind: engine.OfID, ID: in.TransactionID}
 		}
 		answers, err := c.engine.Offsets(c.ctx, c.caller, queries)
 		if err != nil {
-			return p, err
+			return engine.PartitionInfo{}, err
 		}
 		for i := range answers {
 			if answers[i].Err == nil && answers[i].Found {
 				return rows[i], nil
 			}
 		}
-		looked += len(rows)
-		c.notify(float64(looked), maxScan)
+		s.budget -= min(len(rows), s.budget)
+		c.notify(float64(maxScan-s.budget), maxScan)
 		if after = next; next == "" {
 			break
 		}
 	}
-	return p, &toolError{Code: string(engine.CodeNotFound), Message: "no partition of the queue knows the id", Field: "transaction_id",
-		Hint: "ids are remembered for the queue's dedupWindowSeconds: name the partition, or use message_search"}
+	return engine.PartitionInfo{}, nil
 }
 
-// tracedBy looks for the first message with a trace id, of which nothing is indexed, and puts the message's own id into in.
-func (c *call) tracedBy(in *traceArgs) (p engine.PartitionInfo, err error) {
-	trace, ok := format.ParseUUID(in.TraceID)
-	if !ok || trace.IsZero() {
-		return p, badArgument("trace_id", "trace_id is no UUID")
-	}
+// tracedBy looks for the first message of a queue with a trace id, of which nothing is indexed.
+func (c *call) tracedBy(queue string, in *traceArgs, s *scan) (p engine.PartitionInfo, err error) {
 	room, found := c.room, searchResult{}
-	s := &scan{call: c, in: searchArgs{Queue: in.Queue, Partition: in.Partition}, trace: trace, limit: 1, budget: scanMost, out: &found}
+	s.in, s.out = searchArgs{Queue: queue, Partition: in.Partition}, &found
 	if err := s.run(place{}); err != nil {
 		return p, err
 	}
 	c.room = room // the match is not what is answered
 	if len(found.Matches) == 0 {
-		return p, &toolError{Code: string(engine.CodeNotFound), Message: "none of the messages that were looked at has the trace id", Field: "trace_id",
-			Hint: "100000 messages are looked at: name the partition, or use transaction_id"}
+		return p, nil
 	}
 	in.TransactionID = found.Matches[0].Message.ID
-	return c.engine.Catalog().Partition(c.ctx, c.caller, in.Queue, found.Matches[0].Partition)
+	return c.engine.Catalog().Partition(c.ctx, c.caller, queue, found.Matches[0].Partition)
 }
 
-// events are what is kept of the times of a message: its push, the leases that hold it, and its dead letters.
+// events are what is kept of what happened to a message: its push, the leases that hold it, its failures and when it is handed
+// out again after one, and its dead letters.
 func (c *call) events(p *engine.PartitionInfo, d *engine.MessageDetail) ([]event, error) {
-	out := []event{{At: timeText(d.CreatedAt), Kind: "push"}}
-	leased := map[string]bool{}
+	out := []event{{At: maybeTime(d.CreatedAt), Kind: "push"}}
+	views := map[string]*engine.GroupView{}
 	for i := range d.Groups {
-		leased[d.Groups[i].Name] = d.Groups[i].Leased
+		g := &d.Groups[i]
+		views[g.Name] = g
+		if g.Retries > 0 && !g.Consumed {
+			out = append(out, event{Kind: "nack", Group: g.Name, Count: g.Retries})
+		}
 	}
 	rows, err := c.engine.Inspect().TopLag(c.ctx, c.caller, p.Queue, maxScan)
 	if err != nil {
 		return nil, err
 	}
 	for i := range rows {
-		if r := &rows[i]; r.PartitionID == p.ID && leased[r.Group] && r.LeasedAt != 0 {
-			out = append(out, event{At: timeText(r.LeasedAt), Kind: "lease", Group: r.Group})
+		r := &rows[i]
+		g := views[r.Group]
+		if r.PartitionID != p.ID || g == nil {
+			continue
+		}
+		if g.Leased && r.LeasedAt != 0 {
+			out = append(out, event{At: maybeTime(r.LeasedAt), Kind: "lease", Group: r.Group, Worker: r.Worker})
+		}
+		if g.Retries > 0 && !g.Consumed && !g.Leased && r.HoldUntil != 0 {
+			out = append(out, event{At: maybeTime(r.HoldUntil), Kind: "retry", Group: r.Group, Detail: "not handed out again before this"})
 		}
 	}
 	dead, err := c.engine.Catalog().DeadLetters(c.ctx, c.caller, engine.DeadLetterFilter{Queue: p.Queue, Partition: p.Name, Limit: 1000})
@@ -161,10 +217,16 @@ func (c *call) events(p *engine.PartitionInfo, d *engine.MessageDetail) ([]event
 	}
 	for i := range dead {
 		if x := &dead[i]; x.Message.Offset == d.Offset {
-			out = append(out, event{At: timeText(x.FailedAt), Kind: "dlq", Group: x.Group, Error: clipText(x.Error, 1000)})
+			out = append(out, event{At: maybeTime(x.FailedAt), Kind: "dlq", Group: x.Group, Count: x.Retries, Error: clipText(x.Error, 1000)})
 		}
 	}
-	slices.SortStableFunc(out, func(a, b event) int { return cmp.Compare(a.At, b.At) })
+	slices.SortStableFunc(out, func(a, b event) int {
+		switch {
+		case a.At == nil || b.At == nil:
+			return cmp.Compare(boolRank(a.At == nil), boolRank(b.At == nil))
+		}
+		return cmp.Compare(*a.At, *b.At)
+	})
 	return out[:min(len(out), 20)], nil
 }
 

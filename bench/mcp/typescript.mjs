@@ -27,7 +27,8 @@ async function furnish(run) {
   const letters = await api('GET', `/api/v1/dlq?queue=${jobs}`)
   return {
     cluster_status: {}, diagnose: {}, metrics_read: { queue: q }, config_show: {}, storage_stat: { queue: q }, queue_list: {},
-    queue_describe: { queue: q }, partition_list: { queue: q, group: 'billing' }, group_list: { queue: q, group: 'billing' },
+    queue_describe: { queue: q }, partition_list: { queue: q, group: 'billing' }, group_list: { queue: q },
+    group_describe: { queue: q, group: 'billing' },
     lag_top: {}, message_peek: { queue: q, partition: 'p' }, message_search: { queue: q, path: '/n', equals: 2 },
     message_trace: { queue: q, partition: 'p', transaction_id: 't1' }, dlq_list: { queue: jobs }, kv_get: { namespace: run, key: 'k1' },
     kv_list: { namespace: run }, timer_list: { queue: q }, lock_list: { prefix: 'l' }, guide: { topic: 'leases' }, example: { task: 'push' },

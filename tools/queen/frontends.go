@@ -151,7 +151,7 @@ func bindMCP(n *node, ticks clock.Clock) (*frontend, error) {
 // mcpOptions are what the settings say about the MCP server, and the pages it teaches from.
 func mcpOptions(c *config.Config, ticks clock.Clock) frontendmcp.Options {
 	o := frontendmcp.Options{
-		Clock: ticks, Version: version, Tenancy: c.TenancyHeader, PublicURL: c.MCPPublicURL, Hosts: c.MCPHosts, Origins: c.MCPOrigins,
+		Clock: ticks, Version: version, Frontends: c.Frontends, Tenancy: c.TenancyHeader, PublicURL: c.MCPPublicURL, Hosts: c.MCPHosts, Origins: c.MCPOrigins,
 		Mode: frontendmcp.Mode(c.MCPMode), Toolsets: c.MCPToolsets, Tools: c.MCPTools, RequireHuman: c.MCPRequireHuman,
 		ReadOnly: c.MCPReadOnly, Audiences: c.JWTAudience,
 	}
