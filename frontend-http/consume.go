@@ -58,7 +58,7 @@ func consumeRoutes() []*route {
 			{Name: "partitions", Type: "integer", About: "Partitions one claim may span, 1 to 64; default 1."},
 			{Name: "commitOnDelivery", Type: "boolean", About: "Move the cursor at delivery; no lease, at most once."},
 		},
-		Response: "Events", Status: 200, Handle: consumeStream}}
+		Response: "Events", Status: 200, Events: consumeEvents, Handle: consumeStream}}
 }
 
 // consumeStream answers GET /api/v1/consume, as a WebSocket or as an event stream.

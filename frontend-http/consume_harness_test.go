@@ -77,6 +77,11 @@ func (s *socketClient) read() (text string, code ws.StatusCode, err error) {
 		}
 		switch f.Header.OpCode {
 		case ws.OpText:
+			var frame struct{ Type string }
+			if err := json.Unmarshal(f.Payload, &frame); err != nil {
+				return "", 0, fmt.Errorf("%w: %s", err, f.Payload)
+			}
+			streamed(s.t, "/api/v1/consume", 101, frame.Type, f.Payload)
 			return string(f.Payload), 0, nil
 		case ws.OpPing:
 			s.pings++
@@ -143,8 +148,9 @@ func ackOf(m answer, status string) string {
 // eventReader reads an event stream.
 type eventReader struct {
 	net.Conn
-	t testing.TB
-	r *bufio.Reader
+	t    testing.TB
+	path string
+	r    *bufio.Reader
 	// beats counts the comments that came.
 	beats int
 }
@@ -159,7 +165,8 @@ func (n *node) events(target string, headers ...string) *eventReader {
 	require.NoError(n.t, err)
 	require.Equal(n.t, 200, head.StatusCode)
 	require.Equal(n.t, "text/event-stream", head.Header.Get("Content-Type"))
-	return &eventReader{Conn: c.Conn, t: n.t, r: c.r}
+	path, _, _ := strings.Cut(target, "?")
+	return &eventReader{Conn: c.Conn, t: n.t, path: path, r: c.r}
 }
 
 // next is the next event; ok is false at the end of the stream.
@@ -175,6 +182,7 @@ func (e *eventReader) next() (ev event, ok bool) {
 		value = strings.TrimPrefix(value, " ")
 		switch {
 		case line == "\n" && ev != event{}:
+			streamed(e.t, e.path, 200, ev.kind, []byte(ev.data))
 			return ev, true
 		case line == "\n":
 		case key == "":

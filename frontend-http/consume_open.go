@@ -39,7 +39,19 @@ var consumeShapes = map[string]string{
 	"ConsumeClose": "type:string",
 	"ConsumeError": "type:string id?:any code:string error:string field?:string",
 	"KVChange":     "key:string value?:any version:int expiresAt:string|null deleted:bool",
+	"KVLost":       "",
+	"StreamError":  "code:string error:string",
 }
+
+// What streams carry, kind to schema: the type of a frame, the name of an event.
+var (
+	clientFrames = map[string]string{"open": "ConsumeOpen", "ack": "ConsumeAck", "credit": "ConsumeCredit",
+		"extend": "ConsumeExtend", "close": "ConsumeClose"}
+	brokerFrames = map[string]string{"opened": "ConsumeOpened", "message": "ConsumeMessage", "acked": "ConsumeAcked",
+		"extended": "ConsumeExtended", "error": "ConsumeError"}
+	consumeEvents = map[string]string{"message": "Message", "error": "StreamError"}
+	watchEvents   = map[string]string{"change": "KVChange", "lost": "KVLost", "error": "StreamError"}
+)
 
 // openFrame is the first frame of a client: what to consume, and how much of it at once.
 type openFrame struct {

@@ -3,6 +3,7 @@ package frontendhttp
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sort"
 	"strings"
@@ -44,7 +45,7 @@ var strictDocument = sync.OnceValues(func() (*openapi3.T, error) {
 		return nil, err
 	}
 	for _, s := range doc.Components.Schemas {
-		if s.Value.Type.Is("object") && len(s.Value.Properties) > 0 {
+		if more := s.Value.AdditionalProperties; s.Value.Type.Is("object") && more.Has == nil && more.Schema == nil {
 			no := false
 			s.Value.AdditionalProperties = openapi3.BoolSchema{Has: &no}
 		}
@@ -89,18 +90,28 @@ func answersAsTold(method, path string, res *fasthttp.Response) error {
 	if !strings.HasPrefix(kind, "application/json") || media.Schema.Ref == "#/components/schemas/Bytes" {
 		return nil
 	}
-	var v any
-	d := json.NewDecoder(bytes.NewReader(res.Body()))
-	d.UseNumber()
-	if err := d.Decode(&v); err != nil {
+	v, err := parsed(res.Body())
+	if err != nil {
 		return fmt.Errorf("status %d: %w: %s", status, err, cut(string(res.Body())))
 	}
-	v = plainNumbers(v)
 	note(v)
 	if err := media.Schema.Value.VisitJSON(v); err != nil {
 		return fmt.Errorf("status %d: %w\n%s", status, err, cut(string(res.Body())))
 	}
 	return nil
+}
+
+// parsed is a JSON text as schemas look at it.
+func parsed(text []byte) (v any, err error) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	if err := d.Decode(&v); err != nil {
+		return nil, err
+	}
+	if d.More() {
+		return nil, errors.New("more than one value")
+	}
+	return plainNumbers(v), nil
 }
 
 // plainNumbers makes numbers of the words for them; a payload may hold one that no float is as large as.

@@ -20,7 +20,7 @@ func watchRoutes() []*route {
 			{Name: "fromVersion", Type: "integer", About: "Send first what is newer than this version; 0 or absent means " +
 				"from now on. The header Last-Event-ID stands in for it when it is absent."},
 		},
-		Response: "Events", Status: 200, Errors: familyKV, Handle: kvWatch}}
+		Response: "Events", Status: 200, Events: watchEvents, Errors: familyKV, Handle: kvWatch}}
 }
 
 // kvWatch answers GET /api/v1/kv/watch.

@@ -79,17 +79,31 @@ func operation(r *route) *openapi3.Operation {
 	if r.Handle == nil {
 		answer = openapi3.NewResponse().WithDescription("Not built yet.").WithContent(content("Error"))
 	}
+	if r.Events != nil {
+		answer.Extensions = map[string]any{"x-streamed": references(r.Events)}
+	}
 	op.AddResponse(r.Status, answer)
 	if r.Response == "Popped" {
 		op.AddResponse(204, openapi3.NewResponse().WithDescription("Nothing to deliver."))
 	}
 	if r.Socket {
-		op.AddResponse(101, openapi3.NewResponse().WithDescription("A WebSocket of JSON text frames: the client sends "+
-			"ConsumeOpen first, then ConsumeAck, ConsumeCredit, ConsumeExtend and ConsumeClose; the broker sends "+
-			"ConsumeOpened, ConsumeMessage, ConsumeAcked, ConsumeExtended and ConsumeError."))
+		frames := openapi3.NewResponse().WithDescription("A WebSocket of JSON text frames: the client sends " +
+			"ConsumeOpen first, then ConsumeAck, ConsumeCredit, ConsumeExtend and ConsumeClose; the broker sends " +
+			"ConsumeOpened, ConsumeMessage, ConsumeAcked, ConsumeExtended and ConsumeError.")
+		frames.Extensions = map[string]any{"x-sent": references(clientFrames), "x-streamed": references(brokerFrames)}
+		op.AddResponse(101, frames)
 	}
 	failures(op, r)
 	return op
+}
+
+// references names the schemas of what a stream carries; OpenAPI itself knows bodies only.
+func references(kinds map[string]string) map[string]string {
+	refs := make(map[string]string, len(kinds))
+	for kind, schema := range kinds {
+		refs[kind] = "#/components/schemas/" + schema
+	}
+	return refs
 }
 
 // failures documents what is told when the call is not carried out. What is refused before it reaches its route, for its

@@ -78,6 +78,8 @@ type route struct {
 	Closable bool
 	// Socket routes also answer a WebSocket handshake.
 	Socket bool
+	// Events of an event stream, by name, and the schemas of their data, for the document.
+	Events map[string]string
 	// Handle is nil while the route is not built.
 	Handle handler
 
