@@ -2,82 +2,125 @@ package frontendhttp
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"io"
+	"os"
 	"slices"
+	"sync"
 	"time"
 	"unicode/utf8"
 
 	"github.com/gobwas/ws"
-
-	"queen/frontend-http/wire"
 )
 
 // maxClientFrame bounds one message of a client, all its fragments together, bytes.
 const maxClientFrame = 1 << 20
 
-// keptFrame is the largest buffer that a socket keeps between two frames of its client.
-const keptFrame = 4 << 10
+const (
+	// keptFrame is the largest message buffer that goes back into the pool with its reader.
+	keptFrame = 4 << 10
+	// frameReadSize is the buffer in front of the connection.
+	frameReadSize = 4 << 10
+)
 
 var (
 	errClosedByPeer = errors.New("the client closed the stream")
+	errSilent       = errors.New("the client is silent")
 	errFrameSize    = errors.New("a frame exceeds 1048576 bytes")
 	errNotText      = errors.New("frames must be text")
 	errNotUTF8      = errors.New("a text frame is not UTF-8")
 )
 
-// frameReader reads the messages of a client. Control frames between them are answered through control.
+// frameReader reads the messages of a client and answers control frames between them. One goroutine uses it at a time;
+// a stream whose client is quiet has none.
 type frameReader struct {
-	conn    *wire.Stream
+	s       *socket
 	r       *bufio.Reader
-	silence time.Duration
-	// stopped is asked after every new deadline: one that was set to end the stream must not be pushed back.
-	stopped func() bool
-	// control answers a ping; its error ends the stream.
-	control func(op ws.OpCode, payload []byte) error
-	buf     []byte
+	state   ws.State
+	buf     []byte // the message so far
+	control [ws.MaxControlFramePayloadSize]byte
 }
 
-// next returns the next text message, valid until the one after. Every error ends the stream; closeCode says how.
-func (f *frameReader) next() ([]byte, error) {
+// frameReaders hold those of streams whose client is quiet.
+var frameReaders = sync.Pool{New: func() any { return &frameReader{r: bufio.NewReaderSize(nil, frameReadSize)} }}
+
+func newFrameReader(s *socket) *frameReader {
+	f := frameReaders.Get().(*frameReader)
+	f.s, f.state = s, ws.StateServerSide
+	f.r.Reset(s.conn)
+	return f
+}
+
+// free gives the reader back; nothing that it has read may be left in it.
+func (f *frameReader) free() {
 	if cap(f.buf) > keptFrame {
 		f.buf = nil
 	}
-	f.buf = f.buf[:0]
-	state := ws.StateServerSide
-	for {
-		if err := f.conn.SetReadDeadline(time.Now().Add(f.silence)); err != nil {
-			return nil, err
-		}
-		if f.stopped() {
-			return nil, errClosedByPeer
-		}
-		h, err := ws.ReadHeader(f.r)
-		if err != nil {
-			return nil, err
-		}
-		if err := ws.CheckHeader(h, state); err != nil {
-			return nil, err
-		}
-		if h.OpCode.IsControl() {
-			if err := f.answer(h); err != nil {
-				return nil, err
-			}
-			continue
-		}
-		if err := f.take(h); err != nil {
-			return nil, err
-		}
-		if h.Fin {
-			if !utf8.Valid(f.buf) {
-				return nil, errNotUTF8
-			}
-			return f.buf, nil
-		}
-		state = state.Set(ws.StateFragmented)
+	f.s, f.buf = nil, f.buf[:0]
+	f.r.Reset(nil)
+	frameReaders.Put(f)
+}
+
+// within bounds the reads that follow. A deadline that was set to end the stream must not be pushed back, which is why
+// the end is looked for after the new one is set: whoever ends a stream cancels first.
+func (f *frameReader) within(d time.Duration) error {
+	if err := f.s.conn.SetReadDeadline(time.Now().Add(d)); err != nil {
+		return err
 	}
+	if f.s.ctx.Err() != nil {
+		return errClosedByPeer
+	}
+	return nil
+}
+
+// quiet waits d for the client's next frame. It reports true when nothing came; nothing of a frame is in f then.
+func (f *frameReader) quiet(d time.Duration) (bool, error) {
+	if f.state.Fragmented() {
+		return false, nil
+	}
+	if err := f.within(d); err != nil {
+		return false, err
+	}
+	_, err := f.r.Peek(1)
+	if errors.Is(err, os.ErrDeadlineExceeded) && f.s.ctx.Err() == nil {
+		return true, nil
+	}
+	return false, err
+}
+
+// next reads one frame. whole says that it made a message whole, which is valid until the next call. Every error ends
+// the stream; closeCode says how.
+func (f *frameReader) next(patience time.Duration) (text []byte, whole bool, err error) {
+	if err := f.within(patience); err != nil {
+		return nil, false, err
+	}
+	h, err := ws.ReadHeader(f.r)
+	if err != nil {
+		return nil, false, err
+	}
+	f.s.hear()
+	if err := ws.CheckHeader(h, f.state); err != nil {
+		return nil, false, err
+	}
+	if h.OpCode.IsControl() {
+		return nil, false, f.answer(h)
+	}
+	if !f.state.Fragmented() {
+		f.buf = f.buf[:0]
+	}
+	if err := f.take(h); err != nil {
+		return nil, false, err
+	}
+	if !h.Fin {
+		f.state = f.state.Set(ws.StateFragmented)
+		return nil, false, nil
+	}
+	f.state = f.state.Clear(ws.StateFragmented)
+	if !utf8.Valid(f.buf) {
+		return nil, false, errNotUTF8
+	}
+	return f.buf, true, nil
 }
 
 // take reads one fragment. Its length is judged before anything is allocated.
@@ -99,8 +142,7 @@ func (f *frameReader) take(h ws.Header) error {
 
 // answer reads a control frame, at most 125 bytes, and answers it.
 func (f *frameReader) answer(h ws.Header) error {
-	var payload [ws.MaxControlFramePayloadSize]byte
-	p := payload[:h.Length]
+	p := f.control[:h.Length]
 	if _, err := io.ReadFull(f.r, p); err != nil {
 		return err
 	}
@@ -112,7 +154,7 @@ func (f *frameReader) answer(h ws.Header) error {
 		}
 		return errClosedByPeer
 	case ws.OpPing:
-		return f.control(ws.OpPong, bytes.Clone(p))
+		return f.s.send(controlFrame(ws.OpPong, p))
 	}
 	return nil
 }

@@ -10,30 +10,25 @@ import (
 	"queen/engine"
 )
 
+// longWait is how long a pop of a stream may wait. Every pop that comes back with nothing costs some memory and time, so
+// an idle stream waits as long as an engine lets it.
+const longWait = time.Minute
+
 // minPause keeps a pop that comes back empty before its time from spinning.
 const minPause = 10 * time.Millisecond
 
-// pump pops while the window has room and writes what it gets, until the stream ends.
+// pump pops while the window has room and writes what it gets, until the stream ends, and clears up then.
 func (s *socket) pump() {
-	defer close(s.done)
-	beat := s.f.opts.Streams.Heartbeat
-	pinged := s.f.opts.Clock.Mono()
+	defer s.finish()
 	for s.ctx.Err() == nil {
 		began := s.f.opts.Clock.Mono()
-		if began-pinged >= beat.Microseconds() {
-			// Also between messages: a client with nothing to say must still be heard.
-			if s.send(controlFrame(ws.OpPing, nil)) != nil {
-				return
-			}
-			pinged = began
-		}
 		messages, bytes := s.window.room(began)
 		if messages == 0 {
 			s.awaitRoom()
 			continue
 		}
 		req := s.order.pop
-		req.Batch, req.MaxBytes, req.Wait = min(req.Batch, messages), bytes, beat
+		req.Batch, req.MaxBytes, req.Wait = min(req.Batch, messages), bytes, longWait
 		s.f.parked.Add(1)
 		d, err := s.engine.Pop(s.ctx, s.caller, req)
 		s.f.parked.Add(-1)
@@ -47,7 +42,7 @@ func (s *socket) pump() {
 			if !s.survives(err) {
 				return
 			}
-		case d == nil && s.f.opts.Clock.Mono()-began < beat.Microseconds()/2:
+		case d == nil && s.f.opts.Clock.Mono()-began < longWait.Microseconds()/2:
 			s.pause(minPause, false)
 		case d == nil:
 		default:
@@ -62,7 +57,7 @@ func (s *socket) survives(err error) bool {
 		return false
 	}
 	if !passing(err) {
-		s.stop(err)
+		s.end(ws.StatusInternalServerError, err)
 		return false
 	}
 	s.pause(max(min(asEngineError(err).RetryAfter, 5*retryPause), retryPause), false)
@@ -86,7 +81,7 @@ func (s *socket) pause(d time.Duration, room bool) {
 
 // awaitRoom waits until the client settles or grants something, or a lease is over.
 func (s *socket) awaitRoom() {
-	wait := s.f.opts.Streams.Heartbeat
+	wait := longWait
 	if at := s.window.nextExpiry(); at != 0 {
 		wait = min(wait, max(time.Duration(at-s.f.opts.Clock.Mono())*time.Microsecond, minPause))
 	}
@@ -107,7 +102,7 @@ func (s *socket) deliver(d *engine.Delivery, room int64) {
 	case err != nil:
 		d.Abandon()
 		if !s.survives(err) {
-			s.stop(err)
+			s.end(ws.StatusInternalServerError, err) // nothing, when survives has ended it
 		}
 		return
 	case size > room && !s.window.idle():

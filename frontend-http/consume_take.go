@@ -111,7 +111,7 @@ func fieldOf(err error) string {
 const openMembers = " queue consumerGroup partition subscriptionMode subscriptionFrom leaseSeconds maxInFlight " +
 	"maxInFlightBytes batch partitions commitOnDelivery "
 
-// open starts the pump.
+// open starts the pump, which clears up from then on.
 func (s *socket) open(b []byte) error {
 	if s.window != nil {
 		return &refusal{code: "bad_frame", field: "type", text: "the stream is open already"}
@@ -128,7 +128,7 @@ func (s *socket) open(b []byte) error {
 		return err
 	}
 	r.pop.Alive = s.conn.Wire.Alive
-	s.order, s.group, s.window, s.done = r, r.pop.Group, newWindow(&r), make(chan struct{})
+	s.order, s.group, s.window = r, r.pop.Group, newWindow(&r)
 	err = s.sendText(func(o *out) {
 		o.str("type", "opened")
 		o.str("queue", r.pop.Scope.Queue)
@@ -138,7 +138,7 @@ func (s *socket) open(b []byte) error {
 		o.num("leaseSeconds", int64(r.pop.Lease/time.Second))
 		o.bool("commitOnDelivery", r.pop.CommitOnDelivery)
 	})
-	go s.pump()
+	s.begin()
 	return err
 }
 

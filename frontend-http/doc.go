@@ -14,7 +14,8 @@
 // A claim ends in exactly one of Delivered and Abandon, by the verdict of the connection (wire.Conn.Deliver).
 //
 // Streams (consume*.go, sse.go, kv_watch.go) take their connection over from the request loop once their row has let
-// them in; what they keep is a copy. They end with their client, with a client that takes nothing, and at Shutdown.
+// them in; what they keep is a copy. They end with their client, with a client that takes nothing, and at Shutdown. An
+// idle one is one goroutine, parked in the engine.
 //
 // Every row carries its access level; call.identify (auth.go, tenant.go) is the one place where a principal comes from,
 // and it comes before anything else a row does. It does not judge the address it is bound to.

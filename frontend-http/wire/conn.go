@@ -102,7 +102,7 @@ func (c *Conn) park(fire func()) (unpark func()) {
 	if c == nil {
 		return func() {}
 	}
-	key, open := c.register(fire)
+	key, open := c.register(false, fire)
 	if !open {
 		fire()
 	}
@@ -118,18 +118,30 @@ func (c *Conn) park(fire func()) (unpark func()) {
 	}
 }
 
+// await is park for who also wants to know of bytes to read, and takes the place of a park. It reports false, and fire
+// never runs, when that can not be watched.
+func (c *Conn) await(fire func()) bool {
+	if c == nil {
+		return false
+	}
+	key, _ := c.register(true, fire)
+	return key != 0
+}
+
 // register adds fire to the watcher. It returns key 0 when there is nothing to take back, and open false when the
 // connection is already closed on this side.
-func (c *Conn) register(fire func()) (key uint64, open bool) {
+func (c *Conn) register(input bool, fire func()) (key uint64, open bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.mu.closed {
 		return 0, false
 	}
 	c.unparkLocked()
-	key, err := c.ln.watch.add(c.mu.fd, fire)
-	if err != nil {
+	key, err := c.ln.watch.add(c.mu.fd, input, fire)
+	if err != nil && !input { // of a stream that can not be watched no departure is missed: it is read
 		c.ln.watchErrors.Add(1)
+	}
+	if err != nil {
 		return 0, true
 	}
 	c.mu.parked = key

@@ -16,17 +16,18 @@ const earlyMax = 64 << 10
 var errTooEarly = errors.New("wire: the client sent too much before the stream began")
 
 // Stream is a connection that was taken over from the request loop: no request will be read from it any more and
-// nothing of the request, its buffers included, is kept. One goroutine may read and one may write.
+// nothing of the request, its buffers included, is kept. At a time one goroutine may read and one may write.
 type Stream struct {
 	net.Conn             // the connection as it was spoken on, TLS included
 	Wire     *Conn       // the accepted connection, for Alive and ParkContext
 	cut      atomic.Bool // Cut was called
 	early    []byte      // read with the request, not yet by Read
+	kept     bool        // Keep was called
 }
 
 // Takeover makes the connection of a request a Stream once the handler has returned. No answer is written: what the
 // handler put into the response is dropped, and serve writes whatever the client is to see. serve runs on a goroutine
-// of its own; the connection is closed when it returns. Drain waits for it like for any connection.
+// of its own; the connection is closed when it returns, unless serve kept it. Drain waits for it like for any connection.
 func Takeover(ctx *fasthttp.RequestCtx, serve func(*Stream)) {
 	conn := From(ctx)
 	ctx.HijackSetNoResponse(true)
@@ -40,7 +41,11 @@ func Takeover(ctx *fasthttp.RequestCtx, serve func(*Stream)) {
 		// does not run inside it.
 		go func() {
 			s := &Stream{Conn: raw, Wire: conn, early: early}
-			defer func() { _ = s.Close() }()
+			defer func() {
+				if !s.kept {
+					_ = s.Close()
+				}
+			}()
 			serve(s)
 		}()
 	})
@@ -76,6 +81,19 @@ func (s *Stream) Read(p []byte) (int, error) {
 		return n, nil
 	}
 	return s.Conn.Read(p)
+}
+
+// Keep lets the stream outlive serve: whoever keeps it closes it. serve's own goroutine calls it.
+func (s *Stream) Keep() { s.kept = true }
+
+// Await runs ready on a goroutine of its own once there is something to read: bytes, the peer's end, or the end from this
+// side. Nobody may read before that, so that a stream whose client is quiet needs neither a goroutine nor a buffer for
+// it. It reports false when that can not be watched: then ready does not run, and the caller reads on.
+//
+// Bytes that were read from the connection and not taken yet (by TLS, by a bufio.Reader) wake nobody: Await is for a
+// caller whose last read met its deadline.
+func (s *Stream) Await(ready func()) bool {
+	return s.Wire.await(func() { go ready() }) // the watcher's goroutine must not be held up
 }
 
 // chunk is what one write deadline covers, bytes: a slow reader that still reads is not a stalled one.

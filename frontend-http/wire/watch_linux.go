@@ -9,7 +9,8 @@ import (
 
 // watcher tells parked handlers that their peer went away. One epoll instance serves the whole listener: a parked
 // descriptor is registered for EPOLLRDHUP, one shot, and costs nothing while it is quiet. Asking for data (EPOLLIN)
-// instead would be wrong: a pipelined request or a TLS close_notify hides the FIN behind unread bytes.
+// instead would be wrong: a pipelined request or a TLS close_notify hides the FIN behind unread bytes. A stream that
+// awaits its client's words asks for both.
 //
 // Registrations are known to the kernel by a key that is never reused, not by descriptor, so an event that was already
 // on its way when the park ended finds nothing.
@@ -57,8 +58,13 @@ func event(events uint32, key uint64) *unix.EpollEvent {
 
 func keyOf(e *unix.EpollEvent) uint64 { return uint64(uint32(e.Fd)) | uint64(uint32(e.Pad))<<32 }
 
-// add registers fd; fire runs on the watcher's goroutine, at most once. The caller keeps fd open until remove returns.
-func (w *watcher) add(fd int, fire func()) (key uint64, err error) {
+// add registers fd for the peer's departure, and with input for bytes to read as well. fire runs on the watcher's
+// goroutine, at most once. The caller keeps fd open until remove returns.
+func (w *watcher) add(fd int, input bool, fire func()) (key uint64, err error) {
+	events := uint32(unix.EPOLLRDHUP | unix.EPOLLONESHOT)
+	if input {
+		events |= unix.EPOLLIN
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.mu.closed {
@@ -67,7 +73,7 @@ func (w *watcher) add(fd int, fire func()) (key uint64, err error) {
 	key = w.mu.next
 	w.mu.next++
 	// An event of a peer that is already gone may come before this returns; the loop then waits for mu.
-	if err := unix.EpollCtl(w.epfd, unix.EPOLL_CTL_ADD, fd, event(unix.EPOLLRDHUP|unix.EPOLLONESHOT, key)); err != nil {
+	if err := unix.EpollCtl(w.epfd, unix.EPOLL_CTL_ADD, fd, event(events, key)); err != nil {
 		return 0, err
 	}
 	w.mu.parked[key] = fire

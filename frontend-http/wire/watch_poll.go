@@ -38,7 +38,11 @@ func newWatcher() (*watcher, error) {
 	return w, nil
 }
 
-func (w *watcher) add(fd int, fire func()) (key uint64, err error) {
+// add does not watch for bytes to read: who wants to know of them keeps a goroutine reading.
+func (w *watcher) add(fd int, input bool, fire func()) (key uint64, err error) {
+	if input {
+		return 0, syscall.ENOTSUP
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.mu.closed {
