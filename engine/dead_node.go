@@ -313,26 +313,56 @@ func (d *doCall) redrive(_ context.Context, i int, op *Redrive) *Error {
 	} else if op.ToOther {
 		partition = dead.Partition
 	}
-	return d.addRedrive(i, id, &dead, queue, partition)
+	only := ""
+	if op.GroupOnly {
+		if only = dead.Group; queue != dead.Queue {
+			return errBad("target", "group-only in the queue of the dead letter", "a copy for one consumer group can not go to another queue")
+		}
+		if !n.hasGroup(d.caller.Tenant, queue, only) {
+			return errNoGroupLeft(only)
+		}
+	}
+	return d.addRedrive(i, &dead, queue, partition, only)
 }
 
-func (d *doCall) addRedrive(i int, id format.DeadLetterID, dead *DeadLetter, queue, partition string) *Error {
+// hasGroup tells whether a consumer group is registered on a queue.
+func (n *Node) hasGroup(t format.Tenant, queue, group string) bool {
+	n.state.RLock()
+	defer n.state.RUnlock()
+	q, ok := n.state.m.QueueByName(t, queue)
+	if ok {
+		_, ok = n.state.m.GroupByName(q.ID, group)
+	}
+	return ok
+}
+
+// errNoGroupLeft refuses to move a dead letter to where nobody would ever be handed it.
+func errNoGroupLeft(group string) *Error {
+	return &Error{Code: CodeUnknownGroup, Field: "target", Message: "the consumer group " + strconv.Quote(group) + " is not there to be handed the message"}
+}
+
+// addRedrive adds the move of a dead letter, for the consumer group only or for all when that is "".
+func (d *doCall) addRedrive(i int, dead *DeadLetter, queue, partition, only string) *Error {
 	if err := checkNames(queue, partition, "partition"); err != nil {
 		return err
 	}
+	id := dead.ID
 	ring, refused := d.n.sealFor(d.caller.Tenant, queue)
 	if refused != nil {
 		return refused
 	}
 	cmd := format.Redrive{DeadLetter: id, Append: format.Append{Tenant: d.caller.Tenant, Queue: viewBytes(queue),
 		Partition: viewBytes(partition), Count: 1}}
-	frame, refused := d.n.movedRecord(d.caller.Tenant, dead, &cmd.Append)
+	frame, refused := d.n.movedRecord(d.caller.Tenant, dead, only, &cmd.Append)
 	if refused != nil {
 		return refused
 	}
 	record := frame != nil
 	if !record {
-		frame = d.movedMessage(id, &dead.Message, &cmd.Append)
+		frame = d.movedMessage(id, &dead.Message, only, &cmd.Append)
+	}
+	if only != "" {
+		format.MarkGrouped(frame)
 	}
 	frame, refused = d.n.seal(ring, frame, seal.Owner{Tenant: d.caller.Tenant, Queue: viewBytes(queue), Partition: viewBytes(partition)})
 	if refused != nil {
@@ -348,13 +378,11 @@ func (d *doCall) addRedrive(i int, id format.DeadLetterID, dead *DeadLetter, que
 }
 
 // movedMessage completes the append of a native message, whose transaction id says what it is a copy of, and makes its frame.
-func (d *doCall) movedMessage(id format.DeadLetterID, rec *Record, a *format.Append) []byte {
+func (d *doCall) movedMessage(id format.DeadLetterID, rec *Record, only string, a *format.Append) []byte {
 	txn := "dlq:" + id.String()
 	msg := format.FrameMessage{TransactionID: viewBytes(txn), HasID: true, TraceID: rec.TraceID,
-		ProducerSub: viewBytes(rec.ProducerSub), ContentType: viewBytes(rec.ContentType), Payload: rec.Payload}
-	if len(rec.Headers) > 0 {
-		msg.Headers = format.AppendHeaders(nil, formatHeaders(rec.Headers))
-	}
+		ProducerSub: viewBytes(rec.ProducerSub), ContentType: viewBytes(rec.ContentType), Payload: rec.Payload,
+		Headers: format.AppendHeaders(nil, movedHeaders(formatHeaders(rec.Headers), rec, only))}
 	hash := format.HashID(d.n.identity.hashKey, msg.TransactionID)
 	a.Frame, a.IDs, a.Hashes = format.FrameNative, format.IDsAll, hash[:]
 	d.push.evidence.attach(d.n, a)

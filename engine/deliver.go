@@ -15,7 +15,7 @@ import (
 // was deliverable, so that the caller pops again.
 func (c *popCall) deliver(ctx context.Context, a *popAnswer) (*Delivery, error) {
 	n := c.n
-	d := rendering{call: c, answer: a, left: c.req.MaxBytes, reader: frameReader{n: n}}
+	d := rendering{call: c, answer: a, left: c.req.MaxBytes, reader: frameReader{n: n, group: c.group}}
 	d.begin()
 	for i := range a.result.Claims {
 		if err := d.claim(&a.result.Claims[i], &d.spans[i]); err != nil {
@@ -131,6 +131,7 @@ func (d *rendering) claim(cl *format.Claim, part *claimedSpan) error {
 		}
 		return true
 	}
+	d.reader.passed = false
 	next, err := d.reader.read(s, d.left, first > 0, take)
 	if err == nil && len(d.messages) == first && cl.Conflated > 0 {
 		err = d.reader.lastBefore(&s, cl.First, take)
@@ -178,14 +179,15 @@ func (d *rendering) keep(ids *deliveredClaim) {
 	}
 }
 
-// toHead moves the cursor to the first message when the range begins with ends of transactions, aborted or compacted records, where
-// deliveries of the head are counted: what is given up in the end has to be that message. The partition is popped again.
+// toHead moves the cursor to the first message when the range begins with ends of transactions, aborted or compacted records, or
+// messages for another consumer group, where deliveries of the head are counted: what is given up in the end has to be that
+// message. The partition is popped again.
 func (d *rendering) toHead(cl *format.Claim, s *span, first int) (moved bool, err error) {
 	head := d.messages[first].Offset
 	if head == s.from || cl.Conflated > 0 {
 		return false, nil
 	}
-	if thinned, err := d.call.n.isThinnedAt(s.pid, s.from, s.newest); err != nil || !thinned {
+	if thinned, err := d.call.n.isThinnedAt(s.pid, s.from, s.newest); err != nil || !thinned && !d.reader.passed {
 		return false, err
 	}
 	d.messages = d.messages[:first]
@@ -216,7 +218,7 @@ func (d *rendering) skip(cl *format.Claim) error {
 	if err != nil {
 		return err
 	}
-	upto, err := n.pastAborted(&part, max(start, cl.End))
+	upto, err := n.pastUndelivered(&part, max(start, cl.End), d.call.group)
 	if err != nil {
 		return err
 	}

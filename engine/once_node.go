@@ -209,6 +209,9 @@ func (d *opHash) op(op Op) {
 		d.bytes(op.DeadLetter[:])
 		d.num(uint64(op.PartitionID))
 		d.flag(op.ByAddress, op.ToOther, op.ToPart)
+		if op.GroupOnly {
+			d.flag(true)
+		}
 	}
 }
 

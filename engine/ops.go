@@ -108,6 +108,9 @@ type Redrive struct {
 	Queue           string
 	Partition       string
 	ToOther, ToPart bool
+	// GroupOnly has the copy handed to the consumer group that gave the message up and to no other one. It stays in
+	// the dead letter's queue.
+	GroupOnly bool
 }
 
 func (*Append) op()    {}

@@ -18,6 +18,8 @@ type RedriveRequest struct {
 	From, To format.Wall
 	// PerSecond bounds the moves of a second; 0 is no bound.
 	PerSecond int
+	// GroupOnly has each copy handed to the consumer group that gave it up only; else every group is.
+	GroupOnly bool
 }
 
 // RedriveState is how far a job is.
@@ -91,10 +93,20 @@ func (r *RedriveRequest) check() *Error {
 // redriveVersion is the version of a job's row.
 const redriveVersion = 1
 
+// Bits of a job's row.
+const (
+	redriveAtLeast = 1 << iota
+	redriveGroupOnly
+	redriveBits = 1<<iota - 1
+)
+
 func (j *RedriveJob) encode() []byte {
 	b := append(make([]byte, 0, 256), redriveVersion, byte(j.State), 0)
 	if j.AtLeast {
-		b[2] = 1
+		b[2] |= redriveAtLeast
+	}
+	if j.GroupOnly {
+		b[2] |= redriveGroupOnly
 	}
 	b = append(append(b, j.Tenant[:]...), j.left[:]...)
 	for _, s := range j.texts() {
@@ -122,10 +134,11 @@ var errRedriveRow = errors.New("engine: the row of a redrive job is damaged or o
 
 func decodeRedrive(row AdminRow) (*RedriveJob, error) {
 	b := row.Value
-	if len(b) < 35 || b[0] != redriveVersion || b[1] < byte(RedriveRunning) || b[1] > byte(RedriveFailed) || b[2] > 1 {
+	if len(b) < 35 || b[0] != redriveVersion || b[1] < byte(RedriveRunning) || b[1] > byte(RedriveFailed) || b[2] > redriveBits {
 		return nil, errRedriveRow
 	}
-	j := &RedriveJob{ID: row.Name, State: RedriveState(b[1]), AtLeast: b[2] == 1}
+	j := &RedriveJob{ID: row.Name, State: RedriveState(b[1]), AtLeast: b[2]&redriveAtLeast != 0}
+	j.GroupOnly = b[2]&redriveGroupOnly != 0
 	copy(j.Tenant[:], b[3:19])
 	copy(j.left[:], b[19:35])
 	b = b[35:]

@@ -7,8 +7,9 @@ import (
 )
 
 // movedRecord completes the append of a dead letter that Kafka produced and makes its frame: the record alone in a batch,
-// with its key, headers and time, since the JSON that native readers see can not say all of it. nil is a native message.
-func (n *Node) movedRecord(t format.Tenant, dead *DeadLetter, a *format.Append) ([]byte, *Error) {
+// with its key, headers, those of its move and time, since the JSON that native readers see can not say all of it. nil is a
+// native message. only is the consumer group that it is for, "" for every one.
+func (n *Node) movedRecord(t format.Tenant, dead *DeadLetter, only string, a *format.Append) ([]byte, *Error) {
 	part, ok := n.partByID(t, dead.PartitionID)
 	if !ok {
 		return nil, errOfCode(format.CodeGone)
@@ -35,7 +36,9 @@ func (n *Node) movedRecord(t format.Tenant, dead *DeadLetter, a *format.Append) 
 	if body == nil {
 		return nil, errOfCode(format.CodeGone) // with its partition
 	}
-	one, ok, err := batch.Single(nil, body, int32(at-row.Base), batchLimits)
+	one, ok, err := batch.Single(nil, body, int32(at-row.Base), batchLimits, func(r *batch.Record) {
+		r.Headers = movedRecordHeaders(r.Headers, &dead.Message, only)
+	})
 	if err != nil {
 		return nil, errRead(err)
 	}

@@ -143,7 +143,7 @@ func (u *redriveRun) moveAdmitted(dead []machine.DeadLetter, unknown bool) bool 
 	for len(dead) > 0 {
 		ops := make([]Op, len(dead))
 		for i := range dead {
-			ops[i] = &Redrive{DeadLetter: dead[i].ID}
+			ops[i] = &Redrive{DeadLetter: dead[i].ID, GroupOnly: u.job.GroupOnly}
 		}
 		res, err := u.n.Do(context.Background(), Caller{Tenant: u.job.Tenant}, Batch{Ops: ops})
 		var e *Error

@@ -87,8 +87,11 @@ func (n *Node) newRedrive(c Caller, r RedriveRequest) (*RedriveJob, *Error) {
 	j.until = n.state.m.W() + 1
 	_, known := n.state.m.QueueByName(c.Tenant, r.Queue)
 	n.state.RUnlock()
-	if !known {
+	switch {
+	case !known:
 		return nil, errOfCode(format.CodeUnknownQueue)
+	case r.GroupOnly && r.Group != "" && !n.hasGroup(c.Tenant, r.Queue, r.Group):
+		return nil, errNoGroupLeft(r.Group)
 	}
 	if r.To != 0 {
 		j.until = min(j.until, r.To)

@@ -72,6 +72,81 @@ func TestRedriveJob(t *testing.T) {
 	require.Len(t, dead, 75)
 }
 
+// Goal: a job for the group that gave up: nobody else is handed the copies, also after a restart; a small batch of another
+// group passes them all in one pop; figures of the other group end at nothing; what it gives up by itself is its own.
+func TestRedriveGroupOnly(t *testing.T) {
+	r := newRig(t)
+	r.open()
+	r.fileMany(70)
+	for range 70 {
+		r.acked("other", r.popOne("other"))
+	}
+	_, err := r.node.Catalog().Configure(t.Context(), someone, engine.ConfigureRequest{Queue: "q", Patch: format.QueueOptions{
+		Set: format.OptMaxDeliveries, MaxDeliveries: 1}})
+	require.NoError(t, err)
+	ctx := t.Context()
+	_, err = r.node.StartRedrive(ctx, someone, engine.RedriveRequest{Queue: "q", Group: "nobody", GroupOnly: true})
+	require.ErrorIs(t, err, &engine.Error{Code: engine.CodeUnknownGroup})
+	count, err := r.node.CountRedrive(ctx, someone, engine.RedriveRequest{Queue: "q", GroupOnly: true})
+	require.NoError(t, err)
+	require.EqualValues(t, 70, count.Count)
+	j, err := r.node.StartRedrive(ctx, someone, engine.RedriveRequest{Queue: "q", GroupOnly: true})
+	require.NoError(t, err)
+	r.redrivesDone()
+	out, err := r.node.Do(ctx, someone, engine.Batch{Ops: []engine.Op{&engine.Append{Queue: "q", Partition: "p",
+		Messages: []engine.Message{{Payload: []byte("behind")}}}}})
+	require.NoError(t, err)
+	require.EqualValues(t, 140, out[0].Messages[0].Offset)
+	r.close()
+	r.open()
+	defer r.close()
+	got, err := r.node.RedriveJob(ctx, someone, j.ID)
+	require.NoError(t, err)
+	require.Equal(t, [3]uint64{70, 0, 0}, [3]uint64{got.Moved, got.Duplicates, got.Failed}, "%+v", got)
+	require.True(t, got.GroupOnly)
+	require.False(t, got.AtLeast)
+
+	before := r.node.Inspect().Stats().Entries
+	d := r.popOne("other")
+	require.LessOrEqual(t, r.node.Inspect().Stats().Entries-before, uint64(10), "a pop, a skip, a pop, and what upkeep adds")
+	require.EqualValues(t, 140, d.Claims[0].First)
+	r.tick(10 * time.Minute) // its worker is gone, and that was its last delivery
+	require.Nil(t, r.popOne("other"))
+	dead, err := r.node.Catalog().DeadLetters(ctx, someone, engine.DeadLetterFilter{Queue: "q"})
+	require.NoError(t, err)
+	require.Len(t, dead, 1)
+	require.Equal(t, "behind", string(dead[0].Message.Payload))
+	depth, err := r.node.Inspect().Depth(ctx, someone, "q", "other")
+	require.NoError(t, err)
+	require.Zero(t, depth.Pending)
+	for i := range 70 {
+		d := r.popOne("g")
+		require.EqualValues(t, 70+i, d.Claims[0].First)
+		r.acked("g", d)
+	}
+}
+
+// popOne pops a batch of one for a group, nil when there is nothing.
+func (r *rig) popOne(group string) *engine.Delivery {
+	r.t.Helper()
+	d, err := r.node.Pop(r.t.Context(), someone, engine.PopRequest{Scope: engine.Scope{Queue: "q"}, Group: group, Batch: 1,
+		Lease: time.Minute, Start: engine.Start{Kind: format.StartAll}})
+	require.NoError(r.t, err)
+	if d != nil {
+		d.Delivered()
+	}
+	return d
+}
+
+// acked completes what a delivery of one partition brought.
+func (r *rig) acked(group string, d *engine.Delivery) {
+	r.t.Helper()
+	out, err := r.node.Do(r.t.Context(), someone, engine.Batch{Ops: []engine.Op{&engine.Ack{Partition: d.Claims[0].PartitionID,
+		Group: group, Lease: d.Lease, HasOffset: true, Offset: d.Claims[0].Last, Status: format.AckCompleted}}})
+	require.NoError(r.t, err)
+	require.Nil(r.t, out[0].Err)
+}
+
 // redrivesDone waits until no redrive job is under way, and lets time pass meanwhile: a job waits to try again what the
 // moment refused.
 func (r *rig) redrivesDone() {

@@ -12,7 +12,11 @@ import (
 
 // frameReader reads stored frames and walks their messages. It is used by one goroutine.
 type frameReader struct {
-	n       *Node
+	n *Node
+	// group is the consumer group for which it reads: messages for another one are left out. "" leaves none out.
+	group string
+	// passed is set when a message was left out because it is another group's.
+	passed  bool
 	msg     format.FrameMessage
 	headers format.Header
 	rec     Record // handed to a callback, valid until it returns
@@ -66,6 +70,12 @@ func (f *frameReader) walkFrame(raw []byte, index format.Index, r *rows.Row, fro
 	}
 	if body == nil {
 		return nil // the partition is gone
+	}
+	if passes, err := f.passes(&head, body); err != nil {
+		return fmt.Errorf("engine: frame of partition %s at offset %d: %w", r.Partition, r.Base, err)
+	} else if passes {
+		f.passed = true
+		return nil
 	}
 	if head.Kind == format.FrameKafka {
 		if r.Flags&rows.Transactional != 0 && f.undelivered(body, r) {

@@ -58,9 +58,10 @@ func (n *Node) isThinnedAt(pid format.PartitionID, at format.Offset, newest uint
 }
 
 // lastBefore shows fn the last message that can be delivered of offsets from first on, before those of s, when what s has
-// is an end of a transaction, was aborted or compacted: what is gone by age went from the front, this did not.
+// is an end of a transaction, was aborted or compacted, or is for another group: what is gone by age went from the front,
+// this did not.
 func (f *frameReader) lastBefore(s *span, first format.Offset, fn func(*Record) bool) error {
-	if thinned, err := f.n.isThinnedAt(s.pid, s.from, s.newest); err != nil || !thinned {
+	if thinned, err := f.n.isThinnedAt(s.pid, s.from, s.newest); err != nil || !thinned && !f.passed {
 		return err
 	}
 	const step = 256
@@ -108,13 +109,14 @@ func (n *Node) before(pid format.PartitionID, page []rows.Row, first, low format
 	return min(low, last.End()), nil
 }
 
-// abortedLook bounds how far one pop looks past what was aborted or compacted.
+// abortedLook bounds how far one pop looks past what was aborted or compacted, or is for other groups.
 const abortedLook = 4096
 
-// pastAborted moves an offset past ends of transactions, aborted records and what compaction left empty, so that a small
-// batch does not creep through it. It stops at anything else, and at what is not decided.
-func (n *Node) pastAborted(part *partView, from format.Offset) (format.Offset, error) {
-	reader := frameReader{n: n}
+// pastUndelivered moves an offset past ends of transactions, aborted records, what compaction left empty and messages for
+// another consumer group than the given one, so that a small batch does not creep through it. It stops at anything else, and
+// at what is not decided.
+func (n *Node) pastUndelivered(part *partView, from format.Offset, group string) (format.Offset, error) {
+	reader := frameReader{n: n, group: group}
 	for looks := 0; from < part.stable && looks < abortedLook; {
 		page, err := n.rows.Range(part.id, from, min(part.stable, from+256), part.newest)
 		if err != nil {
@@ -122,10 +124,13 @@ func (n *Node) pastAborted(part *partView, from format.Offset) (format.Offset, e
 		}
 		for i := range page {
 			row := &page[i]
-			if looks++; !isThinned(row) {
+			if looks++; !mayPass(row) {
 				return max(from, row.Base), nil
 			}
 			has, err := n.delivers(&reader, row, max(from, row.Base))
+			if err != nil && !isThinned(row) {
+				return max(from, row.Base), nil // the pop that claims it says what is wrong
+			}
 			if err != nil || has {
 				return max(from, row.Base), err
 			}
@@ -140,7 +145,7 @@ func (n *Node) pastAborted(part *partView, from format.Offset) (format.Offset, e
 	return min(from, max(part.stable, part.start)), nil
 }
 
-// delivers says that a thinned row has something for native readers at or above an offset, or may have.
+// delivers says that a row that may be passed has something for the reader at or above an offset, or may have.
 func (n *Node) delivers(reader *frameReader, row *rows.Row, from format.Offset) (has bool, err error) {
 	if row.Flags&rows.Control != 0 || isEmptied(row) {
 		return false, nil
@@ -149,9 +154,12 @@ func (n *Node) delivers(reader *frameReader, row *rows.Row, from format.Offset) 
 	if err != nil {
 		return true, err
 	}
-	_, body, err := n.openStored(raw, row.Partition, new([]byte))
+	head, body, err := n.openStored(raw, row.Partition, new([]byte))
 	if err != nil || body == nil {
 		return true, err
+	}
+	if passes, err := reader.passes(&head, body); err != nil || passes {
+		return err != nil, err
 	}
 	if row.Flags&rows.Transactional != 0 && reader.undelivered(body, row) {
 		return false, nil

@@ -29,7 +29,8 @@ func letterRoutes() []*route {
 			Query:    append([]param{{Name: "queue", Type: "string", Required: true}}, text("consumerGroup")...),
 			Response: "Purged", Status: 200, Keyed: true, Handle: purge},
 		{Method: "POST", Path: "/api/v1/dlq/:id/replay", Access: readWrite, Mark: operator,
-			Summary: "Move a dead letter back to a partition's tail.", Request: "Replay", Response: "Replayed",
+			Summary: "Move a dead letter back to a partition's tail; with target group-only for its consumer group alone.",
+			Request: "Replay", Response: "Replayed",
 			Status: 200, Also: map[int]string{404: "Gone|Error"}, Op: "replay", Keyed: true, Handle: replay},
 		{Method: "POST", Path: "/api/v1/messages/:partitionId/:transactionId/retry", Access: readWrite, Mark: operator,
 			Summary: "Move the newest dead letter of an address back.", Request: "Empty", Response: "Replayed",
@@ -122,7 +123,7 @@ func purge(c *call) error {
 	return nil
 }
 
-// replay answers POST /api/v1/dlq/:id/replay, optionally into another queue or partition (S-dlq-17).
+// replay answers POST /api/v1/dlq/:id/replay, optionally into another queue or partition (S-dlq-17), or for one consumer group.
 func replay(c *call) error {
 	text, err := c.name(0)
 	if err != nil {
@@ -131,11 +132,15 @@ func replay(c *call) error {
 	var in struct {
 		Queue     *string `json:"queue"`
 		Partition *string `json:"partition"`
+		Target    *string `json:"target"`
 	}
 	if err := c.decodeOptional(&in); err != nil {
 		return err
 	}
 	op := engine.Redrive{}
+	if op.GroupOnly, err = groupOnly(in.Target); err != nil {
+		return err
+	}
 	if in.Queue != nil {
 		op.Queue, op.ToOther = *in.Queue, true
 	}

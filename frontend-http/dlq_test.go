@@ -47,7 +47,7 @@ func TestReplay(t *testing.T) {
 	w.post("/api/v1/dlq/"+id+"/replay", `{}`).is(404).equal(`{"success":false,"result":"gone","dlqId":"` + id +
 		`","error":"Message not found"}`)
 	w.post("/api/v1/dlq/nonsense/replay", `{}`).is(404).equal(`"gone"`, "result")
-	for _, body := range []string{`{"queue":""}`, `{"partition":""}`, `{"queue":1}`, `[]`} {
+	for _, body := range []string{`{"queue":""}`, `{"partition":""}`, `{"queue":1}`, `{"target":""}`, `{"target":"g"}`, `[]`} {
 		w.post("/api/v1/dlq/"+id+"/replay", body).is(400)
 	}
 	w.post("/api/v1/messages/"+w.part+"/m3/retry", `{}`).is(200).equal(`"m3"`, "originalTransactionId")

@@ -1,6 +1,7 @@
 package frontendhttp
 
 import (
+	"fmt"
 	"runtime"
 	"testing"
 	"time"
@@ -24,12 +25,7 @@ func TestRedriveJobOverHTTP(t *testing.T) {
 	dry.equal(`3`, "total").equal(`"first"`, "sample", 0, "transactionId").equal(`true`, "dryRun")
 	n.get("/api/v1/dlq?queue=q").is(200).equal(`3`, "total")
 	id := n.post("/api/v1/dlq/redrive", `{"queue":"q","consumerGroup":"g"}`, "Idempotency-Key: k").is(202).str("id")
-	end := time.Now().Add(patience)
-	for n.get("/api/v1/dlq/redrive/"+id).is(200).str("state") == "running" {
-		require.True(t, time.Now().Before(end), "the job does not end")
-		runtime.Gosched()
-	}
-	n.get("/api/v1/dlq/redrive/"+id).is(200).equal(`3`, "moved").equal(`0`, "remaining").equal(`null`, "lastError")
+	n.redriven(id).equal(`3`, "moved").equal(`"all"`, "target").equal(`0`, "remaining").equal(`null`, "lastError")
 	n.get("/api/v1/dlq?queue=q").is(200).equal(`0`, "total")
 	require.Equal(t, id, n.post("/api/v1/dlq/redrive", `{"queue":"q","consumerGroup":"g"}`, "Idempotency-Key: k").is(202).str("id"))
 	n.post("/api/v1/dlq/redrive", `{"queue":"q"}`, "Idempotency-Key: k").is(422)
@@ -40,6 +36,61 @@ func TestRedriveJobOverHTTP(t *testing.T) {
 	}
 	n.post("/api/v1/dlq/redrive", `{"queue":"unknown"}`).is(404)
 	start(t).post("/api/v1/dlq/redrive", `{"queue":"q"}`).is(501).equal(`"not_built"`, "code")
+}
+
+// Goal: with target group-only only the group that gave a message up is handed it again, by a replay and by a job; a reader
+// by offset sees it, with headers that tell where it was. What is no target is refused, and so is one that nobody would get.
+func TestRedriveGroupOnlyOverHTTP(t *testing.T) {
+	n := startNode(t)
+	n.push1("q", "p", "a", `1`)
+	n.push1("q", "p", "b", `2`)
+	pop := func(group string) answer {
+		return n.get("/api/v1/pop/queue/q?batch=1&consumerGroup=" + group + "&subscriptionMode=all")
+	}
+	settle := func(group, status string) answer {
+		p := pop(group).is(200)
+		n.post("/api/v1/ack", `{"transactionId":"`+p.str("messages", 0, "transactionId")+`","partitionId":"`+p.str("partitionId")+
+			`","status":"`+status+`","leaseId":"`+p.str("leaseId")+`","consumerGroup":"`+group+`"}`).is(200).equal(`true`, 0, "success")
+		return p
+	}
+	for range 2 {
+		settle("poor", "dlq")
+		settle("rich", "completed")
+	}
+	dead := n.get("/api/v1/dlq?queue=q").is(200).equal(`2`, "total") // the newest first
+	replay := "/api/v1/dlq/" + dead.str("messages", 1, "id") + "/replay"
+	refused := n.post("/api/v1/dlq/redrive", `{"queue":"q","target":"poor"}`).is(400)
+	require.Equal(t, "target must be all or group-only", refused.str("error"))
+	require.Equal(t, refused.str("error"), n.post(replay, `{"target":""}`).is(400).str("error"))
+	n.post(replay, `{"target":"group-only","queue":"other"}`).is(400)
+	n.post("/api/v1/dlq/redrive", `{"queue":"q","consumerGroup":"nobody","target":"group-only"}`).is(404).equal(`"unknown_group"`, "code")
+	n.post("/api/v1/dlq/redrive", `{"queue":"q","target":"group-only","dryRun":true}`).is(200).equal(`2`, "total").
+		equal(`"group-only"`, "target")
+	n.get("/api/v1/dlq?queue=q").is(200).equal(`2`, "total")
+
+	n.post(replay, `{"target":"group-only"}`).is(200).equal(`"moved"`, "result")
+	id := n.post("/api/v1/dlq/redrive", `{"queue":"q","target":"group-only"}`).is(202).equal(`"group-only"`, "target").str("id")
+	n.redriven(id).equal(`1`, "moved").equal(`"group-only"`, "target")
+	pop("rich").is(204)
+	for i := range 2 {
+		p := settle("poor", "completed")
+		p.equal(fmt.Sprint(i+1), "messages", 0, "data").equal(fmt.Sprintf(`"%d"`, i), "messages", 0, "headers", 1, "value")
+		p.equal(`{"name":"queen-only-group","value":"poor"}`, "messages", 0, "headers", 3)
+	}
+	pop("poor").is(204)
+	raw := n.get("/api/v1/fetch/raw?queue=q&partition=p&offset=3").is(200)
+	require.Equal(t, "1", raw.header.Get("Queen-H-queen-original-offset"))
+}
+
+// redriven waits until a job is over.
+func (n *node) redriven(id string) answer {
+	n.t.Helper()
+	end := time.Now().Add(patience)
+	for n.get("/api/v1/dlq/redrive/"+id).is(200).str("state") == "running" {
+		require.True(n.t, time.Now().Before(end), "the job does not end")
+		runtime.Gosched()
+	}
+	return n.get("/api/v1/dlq/redrive/" + id).is(200)
 }
 
 // Goal: what is switched off answers 503 with Retry-After in its family's shape; reads, deletes and cancels go on.

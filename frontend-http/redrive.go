@@ -9,7 +9,8 @@ func redriveRoutes() []*route {
 	return []*route{
 		{Method: "POST", Path: "/api/v1/dlq/redrive", Access: readWrite, Mark: additional,
 			Summary: "Start a job that moves dead letters of a queue back to their partitions, oldest failure first; " +
-				"with dryRun tell at once, with status 200, what it would move.",
+				"with target group-only each is for the consumer group that gave it up, else for all. " +
+				"With dryRun tell at once, with status 200, what it would move.",
 			Request: "Redrive", Response: "RedriveJob", Status: 202, Also: map[int]string{200: "RedriveJob"}, Keyed: true, Handle: startRedrive},
 		{Method: "GET", Path: "/api/v1/dlq/redrive/:id", Access: readOnly, Mark: additional,
 			Summary: "Tell how far a job is that moves dead letters.", Response: "RedriveJob", Status: 200, Handle: redriveJob},
@@ -34,6 +35,7 @@ func startRedrive(c *call) error {
 		From          string  `json:"from"`
 		To            string  `json:"to"`
 		RatePerSecond *int    `json:"ratePerSecond"`
+		Target        *string `json:"target"`
 		DryRun        bool    `json:"dryRun"`
 	}
 	if err := c.decode(&in); err != nil {
@@ -64,7 +66,28 @@ func startRedrive(c *call) error {
 			return badRequest("ratePerSecond must be above 0")
 		}
 	}
+	var err error
+	if r.GroupOnly, err = groupOnly(in.Target); err != nil {
+		return err
+	}
 	return c.redriveMany(r, in.DryRun)
+}
+
+// Targets of a move: who is handed the copies.
+const (
+	targetAll       = "all"
+	targetGroupOnly = "group-only"
+)
+
+// groupOnly reads target, which is everybody unless it says otherwise.
+func groupOnly(target *string) (bool, error) {
+	if target == nil || *target == targetAll {
+		return false, nil
+	}
+	if *target != targetGroupOnly {
+		return false, badRequest("target must be " + targetAll + " or " + targetGroupOnly)
+	}
+	return true, nil
 }
 
 func (c *call) redriveMany(r engine.RedriveRequest, dry bool) error {
@@ -107,6 +130,11 @@ func (o *out) redriveRequest(r *engine.RedriveRequest, dry bool, total uint64, m
 		o.null("ratePerSecond")
 	} else {
 		o.num("ratePerSecond", int64(r.PerSecond))
+	}
+	if r.GroupOnly {
+		o.str("target", targetGroupOnly)
+	} else {
+		o.str("target", targetAll)
 	}
 	o.count("total", total)
 	o.bool("totalIsMinimum", minimum)

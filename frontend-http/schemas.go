@@ -128,7 +128,7 @@ var shapes = map[string]string{
 		"failedAt:string encoding?:string contentType?:string headers?:[Header]",
 	"Pagination": "limit:int offset:int",
 	"Purged":     "success:bool deleted:int queue:string consumerGroup:string|null",
-	"Replay":     "queue?:string partition?:string",
+	"Replay":     "queue?:string partition?:string target?:string|null",
 	"Replayed": "success:bool result:string queue:string partition:string consumerGroup:string dlqId:string " +
 		"originalTransactionId:string replayedAs:PushedItem dlqRowRemoved:bool",
 	"Gone":           "success:bool result:string dlqId:string|null error:string",

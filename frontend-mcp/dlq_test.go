@@ -50,6 +50,37 @@ func TestPurgeTellsWhatGoes(t *testing.T) {
 	require.Len(t, list(), 2)
 }
 
+// TestReplayForOneGroup: a replay with group_only, by ids or by a queue, is for who gave the messages up; a plan without it is
+// no plan with it.
+func TestReplayForOneGroup(t *testing.T) {
+	r := newRig(t, nil)
+	r.configure("jobs", format.QueueOptions{RetryLimit: 0, Set: format.OptRetryLimit})
+	r.push("jobs", "a", `1`, `2`)
+	for range 2 {
+		r.settle(r.pop(popAll("jobs", "poor", 0, 1)), format.AckFailed)
+		r.settle(r.pop(popAll("jobs", "rich", 0, 1)), format.AckCompleted)
+	}
+	s := r.connect(Identity{}, nil)
+	rows := ask(t, s, "dlq_list", map[string]any{"queue": "jobs"})["rows"].([]any)
+	require.Len(t, rows, 2)
+	args := map[string]any{"dlq_ids": []string{rows[1].(map[string]any)["dlq_id"].(string)}}
+	args["confirm_token"] = ask(t, s, "dlq_replay", args)["confirm_token"]
+	args["group_only"] = true
+	require.Equal(t, "confirm_invalid", refused(t, s, "dlq_replay", args).Code)
+	for _, args := range []map[string]any{{"dlq_ids": args["dlq_ids"], "group_only": true}, {"queue": "jobs", "group_only": true}} {
+		plan := ask(t, s, "dlq_replay", args)
+		require.Contains(t, plan["plan"].(map[string]any)["effects"].([]any)[0], "gave them up only")
+		args["confirm_token"] = plan["confirm_token"]
+		require.Equal(t, true, ask(t, s, "dlq_replay", args)["done"])
+	}
+	end := time.Now().Add(patience) // the job is in the background
+	for len(ask(t, s, "dlq_list", map[string]any{"queue": "jobs"})["rows"].([]any)) > 0 {
+		require.True(t, time.Now().Before(end), "the job does not end")
+	}
+	require.Nil(t, r.pop(popAll("jobs", "rich", 0, 10)))
+	require.Len(t, r.pop(popAll("jobs", "poor", 0, 10)).Claims, 1)
+}
+
 // TestTrace: a message is found by its id alone, with the times that are kept of it in order; an id that nobody knows is said
 // to be unknown.
 func TestTrace(t *testing.T) {

@@ -40,6 +40,11 @@ type dlqWriteArgs struct {
 	Confirming
 }
 
+type dlqReplayArgs struct {
+	dlqWriteArgs
+	GroupOnly bool `json:"group_only,omitempty" jsonschema:"only for the consumer groups that gave them up; default for all"`
+}
+
 type verdictRow struct {
 	ID      string `json:"dlq_id"`
 	Verdict string `json:"verdict" jsonschema:"moved, removed, duplicate, gone or the code of a refusal"`
@@ -101,7 +106,7 @@ func (in *dlqWriteArgs) target() (map[string]string, string) {
 	return t, in.Queue
 }
 
-func dlqReplay(c *call, in dlqWriteArgs) (out dlqWriteResult, err error) {
+func dlqReplay(c *call, in dlqReplayArgs) (out dlqWriteResult, err error) {
 	ids, err := in.ids()
 	if err != nil {
 		return out, err
@@ -109,13 +114,17 @@ func dlqReplay(c *call, in dlqWriteArgs) (out dlqWriteResult, err error) {
 	if err := c.keepsAuditLetters(ids); err != nil {
 		return out, err
 	}
-	counts, err := c.letters(&in, len(ids))
+	counts, err := c.letters(&in.dlqWriteArgs, len(ids))
 	if err != nil {
 		return out, err
 	}
 	target, name := in.target()
-	asked, err := c.confirm(in.Confirming, []any{in.IDs, in.Queue, in.Group, in.ErrorContains}, name, Plan{Action: "replay dead letters", Target: target,
-		Counts: counts, Effects: []string{"The messages are handed out again, behind what their partitions hold now."}})
+	effect := "The messages are handed out again, to every consumer group, behind what their partitions hold now."
+	if in.GroupOnly {
+		effect = "The messages are handed out again, to the consumer groups that gave them up only, behind what their partitions hold now."
+	}
+	asked, err := c.confirm(in.Confirming, []any{in.IDs, in.Queue, in.Group, in.ErrorContains, in.GroupOnly}, name,
+		Plan{Action: "replay dead letters", Target: target, Counts: counts, Effects: []string{effect}})
 	out.Verdicts = []verdictRow{}
 	if err != nil || asked != nil {
 		out.Planned = orNone(asked)
@@ -126,7 +135,7 @@ func dlqReplay(c *call, in dlqWriteArgs) (out dlqWriteResult, err error) {
 	}
 	b := engine.Batch{}
 	for _, id := range ids {
-		b.Ops = append(b.Ops, &engine.Redrive{DeadLetter: id})
+		b.Ops = append(b.Ops, &engine.Redrive{DeadLetter: id, GroupOnly: in.GroupOnly})
 	}
 	res, err := c.engine.Do(c.ctx, c.caller, b)
 	if err != nil {
@@ -150,13 +159,14 @@ func dlqReplay(c *call, in dlqWriteArgs) (out dlqWriteResult, err error) {
 }
 
 // replayJob moves everything that a filter selects, in the background.
-func (c *call) replayJob(in *dlqWriteArgs, counts map[string]uint64) (out dlqWriteResult, err error) {
+func (c *call) replayJob(in *dlqReplayArgs, counts map[string]uint64) (out dlqWriteResult, err error) {
 	out.Verdicts = []verdictRow{}
 	ops, ok := engine.OperationsOf(c.engine)
 	if !ok {
 		return out, &engine.Error{Code: engine.CodeNotBuilt}
 	}
-	job, err := ops.StartRedrive(c.ctx, c.caller, engine.RedriveRequest{Queue: in.Queue, Group: in.Group, Error: in.ErrorContains})
+	job, err := ops.StartRedrive(c.ctx, c.caller, engine.RedriveRequest{Queue: in.Queue, Group: in.Group, Error: in.ErrorContains,
+		GroupOnly: in.GroupOnly})
 	if err != nil {
 		return out, err
 	}

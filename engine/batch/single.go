@@ -1,9 +1,9 @@
 package batch
 
 // Single appends to dst a batch of its own for one record of the batch that b starts with, the one with that offset delta:
-// its key, value, headers and time, under the same codec, of no producer and no transaction. ok is false, and dst as it
-// was, when there is no such record.
-func Single(dst, b []byte, delta int32, lim Limits) (out []byte, ok bool, err error) {
+// its key, value, headers and time, under the same codec, of no producer and no transaction. edit, unless it is nil, changes
+// the record before. ok is false, and dst as it was, when there is no such record.
+func Single(dst, b []byte, delta int32, lim Limits, edit func(*Record)) (out []byte, ok bool, err error) {
 	from, err := ParseHeader(b)
 	if err != nil {
 		return dst, false, err
@@ -16,6 +16,9 @@ func Single(dst, b []byte, delta int32, lim Limits) (out []byte, ok bool, err er
 		if ok = r.OffsetDelta == delta; ok {
 			one := *r
 			one.OffsetDelta = 0
+			if edit != nil {
+				edit(&one)
+			}
 			w.Add(&one)
 		}
 		return !ok

@@ -32,7 +32,7 @@ func TestSingle(t *testing.T) {
 			b, err := w.Finish(0)
 			require.NoError(t, err)
 			for i := range want {
-				out, ok, err := Single([]byte("xx"), b, int32(i), Limits{})
+				out, ok, err := Single([]byte("xx"), b, int32(i), Limits{}, nil)
 				require.NoError(t, err)
 				require.True(t, ok)
 				require.Equal(t, "xx", string(out[:2]))
@@ -53,12 +53,12 @@ func TestSingle(t *testing.T) {
 				require.False(t, head.Transactional())
 				require.Equal(t, NoProducer, head.ProducerID)
 			}
-			out, ok, err := Single(nil, b, int32(len(want)), Limits{})
+			out, ok, err := Single(nil, b, int32(len(want)), Limits{}, nil)
 			require.NoError(t, err)
 			require.False(t, ok)
 			require.Empty(t, out)
 		}
 	}
-	_, _, err := Single(nil, []byte("no batch"), 0, Limits{})
+	_, _, err := Single(nil, []byte("no batch"), 0, Limits{}, nil)
 	require.Error(t, err)
 }

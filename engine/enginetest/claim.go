@@ -222,7 +222,7 @@ func (s *state) claim(cand candidate, r *engine.PopRequest, l *limits, id format
 		return out, s.newest(&out, to, cand.upto, r, l, id, first)
 	}
 	for o := from; o < to && l.batch > 0; o++ {
-		if s.expired(p, o) {
+		if s.passes(g, p, o) {
 			continue
 		}
 		if cand.upto != 0 && o >= cand.upto {
@@ -252,7 +252,7 @@ func (s *state) newest(out *claim, to, upto format.Offset, r *engine.PopRequest,
 	if upto != 0 {
 		to = min(to, upto)
 	}
-	for to > out.from && s.expired(out.p, to-1) {
+	for to > out.from && s.passes(out.g, out.p, to-1) {
 		to--
 	}
 	if to == out.from {

@@ -51,6 +51,12 @@ func (s *state) expired(p *part, o format.Offset) bool {
 	return opts.Set&format.OptTTL != 0 && opts.TTL > 0 && s.w >= p.msgs[o].rec.CreatedAt+seconds(opts.TTL)
 }
 
+// passes says that a group is not handed a message that is there: its time to live is over, or it is another group's.
+func (s *state) passes(g *group, p *part, o format.Offset) bool {
+	only := p.msgs[o].only
+	return s.expired(p, o) || only != "" && only != g.name
+}
+
 // live is the lease that blocks (p, g) now, nil when none does.
 func (s *state) live(c *cursor) *lease {
 	if c.lease != nil && s.t >= c.lease.expiry {
@@ -60,15 +66,15 @@ func (s *state) live(c *cursor) *lease {
 	return c.lease
 }
 
-// span is what a pop of g could claim on p now: [from, to), empty when nothing. Messages whose time
-// to live is over lead nowhere: from is the first that is not.
+// span is what a pop of g could claim on p now: [from, to), empty when nothing. Messages that the group
+// passes lead nowhere: from is the first that it does not.
 func (s *state) span(g *group, p *part) (from, to format.Offset) {
 	c := g.cursor(p)
 	if s.live(c) != nil || s.t < c.backoff {
 		return 0, 0
 	}
 	from, to = g.next(p), s.visible(p)
-	for from < to && s.expired(p, from) {
+	for from < to && s.passes(g, p, from) {
 		from++
 	}
 	if from >= to {

@@ -23,6 +23,14 @@ func (r *rig) deadOne(queue, group string) engine.DeadLetter {
 	return rows[0]
 }
 
+// headersOf are "name=value", in order.
+func headersOf(rec *engine.Record) (out []string) {
+	for _, h := range rec.Headers {
+		out = append(out, h.Name+"="+string(h.Value))
+	}
+	return out
+}
+
 var deadRules = []rule{
 	{"S-dlq-1", "a poison message is delivered retryLimit + 1 times, then filed", func(r *rig) {
 		for _, limit := range []int64{0, 1, 3} {
@@ -201,9 +209,74 @@ var deadRules = []rule{
 			res.Redrive.TransactionID == "a" && res.Redrive.Group == "g" && res.Redrive.Queue == "q", "redrive %+v", res)
 		b := r.some(grouped("q", "g", 0), want)
 		check(r, b.messages[0].ID != d.Message.ID && b.messages[0].CreatedAt == epoch+1e6 &&
-			string(b.messages[0].Payload) == "body" && len(b.messages[0].Headers) == 1, "copy %+v", b.messages[0])
+			string(b.messages[0].Payload) == "body", "copy %+v", b.messages[0])
 		r.some(grouped("q", "other", 0), want)
 		equal(r, "records left", len(r.deadLetters(engine.DeadLetterFilter{})), 0)
+	}},
+	{"S-dlq-14", "a copy tells where its message stood first, however often it is moved", func(r *rig) {
+		r.advance(1500 * time.Millisecond)
+		d := r.deadOne("q", "g")
+		r.advance(time.Second)
+		r.do(&engine.Redrive{DeadLetter: d.ID})
+		want := []string{"h=v", "queen-original-id=" + d.Message.ID.String(), "queen-original-offset=0",
+			"queen-original-created-at=2023-11-14T22:13:21.500000Z"}
+		copied := r.pop(grouped("q", "g", 0))
+		copied.want("dlq:" + d.ID.String())
+		equal(r, "headers", fmt.Sprint(headersOf(&copied.messages[0].Record)), fmt.Sprint(want))
+		r.do(copied.ack(0, format.AckDLQ))
+		again := r.deadLetters(engine.DeadLetterFilter{})[0]
+		r.do(&engine.Redrive{DeadLetter: again.ID, GroupOnly: true})
+		read := r.read("q", "p", 2).Records[0]
+		equal(r, "headers", fmt.Sprint(headersOf(&read)), fmt.Sprint(append(want, "queen-only-group=g")))
+		r.some(grouped("q", "g", 0), "dlq:"+again.ID.String()).with("d")
+		again = r.deadLetters(engine.DeadLetterFilter{})[0]
+		r.do(&engine.Redrive{DeadLetter: again.ID})
+		read = r.read("q", "p", 3).Records[0]
+		equal(r, "headers", fmt.Sprint(headersOf(&read)), fmt.Sprint(want))
+		r.some(grouped("q", "late", format.StartAll), "a", "dlq:"+d.ID.String(), read.TransactionID)
+	}},
+	{"S-dlq-14", "a copy for the group that gave it up is handed to no other one", func(r *rig) {
+		d := r.deadOne("q", "g")
+		r.some(grouped("q", "other", format.StartAll), "a").all()
+		r.some(popOf("q"), "a").all()
+		res := r.do(&engine.Redrive{DeadLetter: d.ID, GroupOnly: true})[0]
+		check(r, res.Err == nil && res.Redrive.Message.Offset == 1, "redrive %+v", res)
+		want := "dlq:" + d.ID.String()
+		r.none(grouped("q", "other", 0))
+		r.none(popOf("q"))
+		r.push("q", "p", "b")
+		r.some(grouped("q", "other", 0), "b").all() // from the start of what was behind it
+		r.some(grouped("q", "late", format.StartAll), "a", "b").with("cf")
+		r.some(grouped("q", "late", 0), "b").all()
+		one := grouped("q", "g", 0)
+		one.Batch = 1
+		r.some(one, want).with("f")
+		r.some(one, want).all()
+		r.some(one, "b").all()
+		r.seek(toTime("q", "other", 0))
+		r.some(grouped("q", "other", 0), "a", "b")
+		r.seek(toTime("q", "g", 0))
+		r.some(grouped("q", "g", 0), "a", want, "b")
+		equal(r, "readers by offset", len(r.read("q", "p", 0).Records), 3)
+	}},
+	{"S-dlq-14", "a conflating group is handed the newest message that is not another's", func(r *rig) {
+		d := r.deadOne("q", "g")
+		r.push("q", "p", "b")
+		r.do(&engine.Redrive{DeadLetter: d.ID, GroupOnly: true})
+		newest := grouped("q", "newest", format.StartAll)
+		newest.Conflate = true
+		r.some(newest, "b").all()
+		b := r.pop(newest)
+		check(r, b == nil || len(b.messages) == 0, "another group's: %+v", b)
+	}},
+	{"S-dlq-14", "a copy for one group stays in its queue, and wants the group to be there", func(r *rig) {
+		d := r.deadOne("q", "g")
+		op := &engine.Redrive{DeadLetter: d.ID, GroupOnly: true, Queue: "q2", ToOther: true}
+		equal(r, "elsewhere", code(r.do(op)[0].Err), engine.CodeBadRequest)
+		_, err := r.e.Catalog().DeleteGroup(r.ctx, r.caller, "g", "q", false, false)
+		check(r, err == nil, "DeleteGroup: %v", err)
+		equal(r, "no group", code(r.do(&engine.Redrive{DeadLetter: d.ID, GroupOnly: true})[0].Err), engine.CodeUnknownGroup)
+		equal(r, "records kept", len(r.deadLetters(engine.DeadLetterFilter{})), 1)
 	}},
 	{"S-dlq-15", "by address the newest; a second time it is gone", func(r *rig) {
 		d := r.deadOne("q", "g1")
@@ -244,6 +317,18 @@ var deadRules = []rule{
 		r.some(popOf("q"), "b")
 		d := r.deadLetters(engine.DeadLetterFilter{})
 		check(r, len(d) == 1 && d[0].Message.TransactionID == "a", "dead letters %+v", d)
+	}},
+	{"S-dlq-20", "maxDeliveries ends what the group was handed, not the copy for another one in front of it", func(r *rig) {
+		d := r.deadOne("q", "g")
+		r.some(grouped("q", "other", format.StartAll), "a").all()
+		r.configure("q", format.OptMaxDeliveries, format.QueueOptions{MaxDeliveries: 1})
+		r.do(&engine.Redrive{DeadLetter: d.ID, GroupOnly: true})
+		r.push("q", "p", "b", "c")
+		r.some(grouped("q", "other", 0), "b", "c")
+		r.advance(300 * time.Second)
+		r.some(grouped("q", "other", 0), "c")
+		rows := r.deadLetters(engine.DeadLetterFilter{Group: "other"})
+		check(r, len(rows) == 1 && rows[0].Message.TransactionID == "b", "dead letters %+v", rows)
 	}},
 	{"S-dlq-20", "maxDeliveries files nothing that retention removed", func(r *rig) {
 		r.configure("q", format.OptMaxDeliveries|format.OptMaxWaitTimeSeconds, format.QueueOptions{MaxDeliveries: 1, MaxWaitTimeSeconds: 60})

@@ -2,6 +2,7 @@ package enginetest
 
 import (
 	"slices"
+	"strconv"
 
 	"queen/engine"
 	"queen/engine/format"
@@ -89,9 +90,18 @@ func (s *state) redrive(by engine.Caller, op *engine.Redrive) engine.Result {
 	if op.Partition != "" {
 		name = op.Partition
 	}
+	only := ""
+	if op.GroupOnly {
+		if only = d.Group; queue != d.Queue {
+			return engine.Result{Err: fail(engine.CodeBadRequest, "a copy for one group stays in its queue")}
+		}
+		if s.queue(d.tenant, queue).group(only) == nil {
+			return engine.Result{Err: fail(engine.CodeUnknownGroup, "nobody would be handed it")}
+		}
+	}
 	add := s.append(by, &engine.Append{Queue: queue, Partition: name, Messages: []engine.Message{{
 		TransactionID: "dlq:" + d.ID.String(), TraceID: d.Message.TraceID, ContentType: d.Message.ContentType,
-		Headers: d.Message.Headers, Payload: d.Message.Payload}}})
+		Headers: movedHeaders(&s.messageOf(d).rec, only), Payload: d.Message.Payload}}})
 	m := add.Messages[0]
 	if m.Err != nil {
 		return engine.Result{Err: m.Err}
@@ -104,7 +114,43 @@ func (s *state) redrive(by engine.Caller, op *engine.Redrive) engine.Result {
 	}
 	s.dead = slices.DeleteFunc(s.dead, func(o *deadLetter) bool { return o == d })
 	s.stats.Redriven++
+	if q := s.queue(by.Tenant, queue); only != "" {
+		q.part(name).msgs[m.Offset].only = only
+		s.refresh(q, true)
+	}
 	return res
+}
+
+// messageOf is the message that a dead letter points at, with the id that the engine gave it.
+func (s *state) messageOf(d *deadLetter) *message {
+	p := s.tenantPart(d.tenant, d.PartitionID)
+	if p == nil {
+		p = s.queue(d.tenant, d.Queue).part(d.Partition)
+	}
+	return &p.msgs[d.offset]
+}
+
+// movedHeaders are those of a copy: the message's own, and where it stood before it was moved for the first time.
+func movedHeaders(rec *engine.Record, only string) (out []engine.Header) {
+	origin := []engine.Header{{Name: engine.HeaderOriginalID, Value: []byte(rec.ID.String())},
+		{Name: engine.HeaderOriginalOffset, Value: strconv.AppendUint(nil, uint64(rec.Offset), 10)},
+		{Name: engine.HeaderOriginalCreatedAt, Value: format.AppendISO(nil, rec.CreatedAt)}}
+	among := func(hs []engine.Header, name string) bool {
+		return slices.ContainsFunc(hs, func(h engine.Header) bool { return h.Name == name })
+	}
+	moved := !slices.ContainsFunc(origin, func(o engine.Header) bool { return !among(rec.Headers, o.Name) })
+	for _, h := range rec.Headers {
+		if h.Name != engine.HeaderOnlyGroup && (moved || !among(origin, h.Name)) {
+			out = append(out, h)
+		}
+	}
+	if !moved {
+		out = append(out, origin...)
+	}
+	if only != "" {
+		out = append(out, engine.Header{Name: engine.HeaderOnlyGroup, Value: []byte(only)})
+	}
+	return out
 }
 
 func (s *state) deadLetter(t format.Tenant, op *engine.Redrive) *deadLetter {

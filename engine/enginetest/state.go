@@ -78,6 +78,7 @@ type message struct {
 	frame uint64 // the same for all messages of one push
 	// pending: the engine stored it and has not told its id yet.
 	pending bool
+	only    string // the consumer group that alone is handed it; "" is every one
 }
 
 // group is a consumer group on one queue, created by its first pop or seek there.

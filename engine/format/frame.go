@@ -18,6 +18,9 @@ const (
 	// processor time (12 to 18 us whatever the length) than the bytes it saves cost the disk.
 	CompressFrom = 4096
 
+	// frameGrouped is a flag: the frame is one message, for the consumer group that its header HeaderOnlyGroup names.
+	frameGrouped = 2
+
 	frameSumFrom  = 4
 	frameCRCAt    = 20
 	ordinalBits   = 22
@@ -62,6 +65,8 @@ type FrameHead struct {
 	Count        uint32
 	// Sealed says that the body is encrypted (frame_sealed.go).
 	Sealed bool
+	// Grouped says that the frame's one message is for one consumer group, which its header HeaderOnlyGroup names.
+	Grouped bool
 	// RawLen and BodyLen are the body's length decompressed and as stored, bytes.
 	RawLen, BodyLen uint32
 }
@@ -117,7 +122,18 @@ func RewriteKafkaFrame(dst []byte, h FrameHead, batch []byte) []byte {
 	if h.Placed {
 		patchFrameOrdinal(dst[start:], h.FirstOrdinal)
 	}
+	if h.Grouped {
+		MarkGrouped(dst[start:])
+	}
 	return dst
+}
+
+// MarkGrouped says of a frame of one message, not sealed yet, that it is for one consumer group. Only the broker sets this
+// mark, so that a producer who writes the header alone takes its message away from nobody.
+func MarkGrouped(frame []byte) {
+	frame[5] |= frameGrouped
+	crc := crc32cPair(frame[frameSumFrom:frameCRCAt], frame[FrameHeadSize:])
+	binary.LittleEndian.PutUint32(frame[frameCRCAt:], crc)
 }
 
 func finishFrame(f []byte, kind FrameKind, codec FrameCodec, count, raw uint32) {
@@ -153,10 +169,10 @@ func ParseFrameHead(b []byte) (h FrameHead, err error) {
 	if h.Kind != FrameNative && h.Kind != FrameKafka || h.Codec > CodecZstd {
 		return h, errorf("frame", 4, "unknown kind %d or codec %d", h.Kind, h.Codec)
 	}
-	if b[5]&^frameSealed != 0 || b[7] != 0 {
+	if b[5]&^(frameSealed|frameGrouped) != 0 || b[7] != 0 {
 		return h, errorf("frame", 5, "reserved bytes are not zero")
 	}
-	h.Sealed = b[5]&frameSealed != 0
+	h.Sealed, h.Grouped = b[5]&frameSealed != 0, b[5]&frameGrouped != 0
 	h.Count = binary.LittleEndian.Uint32(b[8:])
 	h.RawLen = binary.LittleEndian.Uint32(b[12:])
 	h.BodyLen = binary.LittleEndian.Uint32(b[16:])
@@ -170,6 +186,8 @@ func ParseFrameHead(b []byte) (h FrameHead, err error) {
 	switch {
 	case h.Count == 0 || h.Count > MaxOrdinals:
 		return h, errorf("frame", 8, "count %d, want 1..%d", h.Count, MaxOrdinals)
+	case h.Grouped && h.Count != 1:
+		return h, errorf("frame", 8, "count %d of a frame for one consumer group, want 1", h.Count)
 	case h.RawLen > MaxFrameRaw || plain > MaxFrameRaw:
 		return h, errorf("frame", 12, "body of %d bytes, at most %d", h.RawLen, MaxFrameRaw)
 	case h.Codec == CodecNone && h.RawLen != plain:

@@ -3,6 +3,9 @@ package format
 // Header is one header of a message; keys may repeat and keep their order.
 type Header struct{ Key, Value []byte }
 
+// HeaderOnlyGroup names the consumer group that the message of a grouped frame is for; elsewhere it means nothing.
+const HeaderOnlyGroup = "queen-only-group"
+
 // AppendHeaders appends the encoded form of headers to dst; no header encodes as no byte.
 func AppendHeaders(dst []byte, headers []Header) []byte {
 	for i := range headers {

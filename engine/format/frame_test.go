@@ -112,3 +112,40 @@ func TestKafkaFrame(t *testing.T) {
 		t.Fatal("a Kafka batch was read as native messages")
 	}
 }
+
+// Goal: a frame for one consumer group says so, also when it is sealed or was compacted, and it has one message; the
+// header that a producer wrote says nothing.
+func TestGroupedFrame(t *testing.T) {
+	only := AppendHeaders(nil, []Header{{Key: []byte(HeaderOnlyGroup), Value: []byte("g")}})
+	frame := EncodeFrame(nil, []FrameMessage{{Payload: []byte("x"), Headers: only}}, FrameOptions{})
+	if h, _, err := ParseFrame(frame); err != nil || h.Grouped {
+		t.Fatal(h, err)
+	}
+	MarkGrouped(frame)
+	if h, _, err := ParseFrame(frame); err != nil || !h.Grouped || h.Sealed {
+		t.Fatal(h, err)
+	}
+	sealed := BeginSeal(bytes.Clone(frame), 1, make([]byte, SealNonce))
+	EndSeal(sealed)
+	if h, _, err := ParseFrame(sealed); err != nil || !h.Grouped || !h.Sealed {
+		t.Fatal(h, err)
+	}
+	kafka := EncodeKafkaFrame(nil, 1, []byte("batch"))
+	MarkGrouped(kafka)
+	h, _, err := ParseFrame(kafka)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h, body, err := ParseFrame(RewriteKafkaFrame([]byte("before"), h, []byte("less"))[6:]); err != nil || !h.Grouped || string(body) != "less" {
+		t.Fatal(h, err)
+	}
+	two := EncodeFrame(nil, make([]FrameMessage, 2), FrameOptions{})
+	MarkGrouped(two)
+	if _, _, err := ParseFrame(two); err == nil {
+		t.Fatal("two messages for one group")
+	}
+	frame[5] |= 4
+	if _, err := ParseFrameHead(frame); err == nil {
+		t.Fatal("a flag that nobody knows")
+	}
+}

@@ -84,6 +84,7 @@ func TestPinnedNumbers(t *testing.T) {
 		{"RecordHeadSize", RecordHeadSize, 40}, {"FragmentHeadSize", FragmentHeadSize, 24}, {"FragmentBytes", FragmentBytes, 1 << 20},
 		{"MaxExtentBytes", MaxExtentBytes, 8 << 20}, {"EntryFixedHead", EntryFixedHead, 64}, {"FrameHeadSize", FrameHeadSize, 24},
 		{"SealOverhead", SealOverhead, 44}, {"SealNonce", SealNonce, 24}, {"frameSealed", frameSealed, 1}, {"appendSealed", appendSealed, 128},
+		{"frameGrouped", frameGrouped, 2},
 		{"MaxOrdinals", MaxOrdinals, 1 << 22}, {"BeaconSlots", BeaconSlots, 8}, {"ChunkBytes", ChunkBytes, 1 << 20},
 		{"RowSpanMax", RowSpanMax, 8192}, {"PositionsPerBlock", PositionsPerBlock, 1023}, {"FencesPerBlock", FencesPerBlock, 170},
 		{"EntryVersion", EntryVersion, 1}, {"SegmentVersion", SegmentVersion, 1}, {"RunVersion", RunVersion, 2},

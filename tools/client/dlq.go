@@ -137,6 +137,7 @@ const resultMoved = "moved"
 type retrier struct {
 	*session
 	queue, partition string
+	groupOnly        bool
 	dryRun           bool
 	// pause is the least time between two moves.
 	pause time.Duration
@@ -151,7 +152,12 @@ type retrier struct {
 func (r *retrier) flags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&r.queue, "to-queue", "", "into this queue; default: where they came from")
 	cmd.Flags().StringVar(&r.partition, "to-partition", "", "into this partition; default: where they came from")
+	cmd.Flags().BoolVar(&r.groupOnly, "group-only", false, "only for the consumer groups that gave them up; default: for all")
+	cmd.MarkFlagsMutuallyExclusive("group-only", "to-queue")
 }
+
+// targetGroupOnly is the target of a move whose copies are for nobody but the group that gave the message up.
+const targetGroupOnly = "group-only"
 
 // retry moves one dead letter.
 func (r *retrier) retry(id string) error {
@@ -173,6 +179,9 @@ func (r *retrier) retry(id string) error {
 	}
 	if r.partition != "" {
 		body["partition"] = r.partition
+	}
+	if r.groupOnly {
+		body["target"] = targetGroupOnly
 	}
 	var answer retried
 	_, err := r.call(request{Method: http.MethodPost, Path: dlqPath + "/" + url.PathEscape(id) + "/replay",

@@ -22,7 +22,7 @@ const (
 
 // redriveColumns are those of what became of all letters that match.
 var redriveColumns = []string{"=queue", "state", "total", "moved", "duplicates", "failed", "gone", "dryRun", "lastError", "+id",
-	"+consumerGroup", "+error", "+ratePerSecond", "+totalIsMinimum", "+remaining", "+createdAt", "+endedAt"}
+	"+consumerGroup", "+error", "+ratePerSecond", "+target", "+totalIsMinimum", "+remaining", "+createdAt", "+endedAt"}
 
 // redrive moves back the dead letters that match: by a job of the node, or one by one where that has no such job.
 type redrive struct {
@@ -38,7 +38,7 @@ func dlqRedriveCommand(s cli.Streams) *cobra.Command {
 	cmd := &cobra.Command{Use: "redrive QUEUE", Aliases: []string{"drain"}, Short: "Move the dead letters of a queue back that match",
 		Args: cobra.ExactArgs(1), ValidArgsFunction: arguments(completeQueue(s)),
 		Long: `Move all dead letters that match when the command begins, the oldest failure first, at --rate. What fails again
-meanwhile is left for another time.
+meanwhile is left for another time. With --group-only each is handed to the consumer group that gave it up and to no other.
 
 The node does it, and the command tells how far it is; when the command is interrupted the node goes on. With --partition,
 --to-queue, --to-partition or a broken --rate the command itself moves one after the other, and an interrupt ends that.
@@ -115,6 +115,9 @@ func (r *redrive) body() (map[string]any, error) {
 	}
 	if r.rate > 0 {
 		body["ratePerSecond"] = int(r.rate)
+	}
+	if r.groupOnly {
+		body["target"] = targetGroupOnly
 	}
 	return body, nil
 }

@@ -50,13 +50,13 @@ func TestRedriveFollowsItsJob(t *testing.T) {
 				}
 				_, _ = io.WriteString(w, looks[0])
 				looks = looks[1:]
-			}, "", "dlq", "redrive", "q", "--yes", "--rate", "5", "--group", "g", "--error", "boom", "--from", "2026-11-01T00:00:00Z",
+			}, "", "dlq", "redrive", "q", "--yes", "--group-only", "--rate", "5", "--group", "g", "--error", "boom", "--from", "2026-11-01T00:00:00Z",
 				"--to", "2026-11-02T00:00:00Z")
 			require.Equal(t, c.code, code, stderr)
 			require.Equal(t, c.stderr, stderr)
 			require.Empty(t, looks)
 			require.Equal(t, []map[string]any{{"queue": "q", "consumerGroup": "g", "error": "boom", "ratePerSecond": 5.0,
-				"from": "2026-11-01T00:00:00Z", "to": "2026-11-02T00:00:00Z"}}, started)
+				"target": "group-only", "from": "2026-11-01T00:00:00Z", "to": "2026-11-02T00:00:00Z"}}, started)
 		})
 	}
 }
@@ -72,4 +72,29 @@ func TestRedriveAsksFirst(t *testing.T) {
 	require.Equal(t, cli.Usage, code)
 	require.Contains(t, stderr, "nothing was done")
 	require.Equal(t, []string{`{"dryRun":true,"queue":"q"}` + "\n"}, asked)
+}
+
+// TestReplayForOneGroup: a replay says for whom it is, one by one too, and does not go to another queue with that.
+func TestReplayForOneGroup(t *testing.T) {
+	var asked []string
+	node := func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			_, _ = io.WriteString(w, `{"messages":[{"id":"one"}]}`)
+			return
+		}
+		body, _ := io.ReadAll(r.Body)
+		asked = append(asked, string(body))
+		_, _ = io.WriteString(w, `{"result":"moved"}`)
+	}
+	code, _, stderr := execute(t, node, "", "dlq", "replay", "one", "--group-only")
+	require.Equal(t, cli.Done, code, stderr)
+	code, _, stderr = execute(t, node, "", "dlq", "redrive", "q", "--group-only", "--to-partition", "p", "--yes")
+	require.Equal(t, cli.Done, code, stderr)
+	require.Equal(t, []string{`{"target":"group-only"}` + "\n", `{"partition":"p","target":"group-only"}` + "\n"}, asked)
+	for _, command := range [][]string{{"replay", "one"}, {"redrive", "q", "--yes"}} {
+		code, _, stderr = execute(t, node, "", append(append([]string{"dlq"}, command...), "--group-only", "--to-queue", "other")...)
+		require.Equal(t, cli.Usage, code)
+		require.Contains(t, stderr, "[group-only to-queue]")
+	}
+	require.Len(t, asked, 2)
 }
