@@ -33,7 +33,7 @@ func kvRoutes() []*route {
 	for i, m := range key {
 		rows = append(rows, &route{Method: m, Path: "/api/v1/kv/:ns/*key", Access: levels[i], Mark: common,
 			Summary: "Key-value store: one key.", Request: bodies[i], Response: answers[i], Status: 200,
-			Errors: familyKV, Op: "kv", Keyed: m != "GET", Handle: handlers[i], split: splitFirst})
+			Errors: familyKV, Op: "kv", Keyed: m != "GET", Frees: m == "DELETE", Handle: handlers[i], split: splitFirst})
 	}
 	return rows
 }
@@ -91,11 +91,7 @@ func (c *call) commitKV(b *kvBatch) (items []engine.KVItem, lost *engine.FailedO
 	if len(b.ops) == 0 {
 		return nil, nil, nil
 	}
-	kind := auth.KVReads
-	if b.writes {
-		kind = auth.KVWrites
-	}
-	if err := c.charge(kind, 1); err != nil {
+	if err := c.chargeKV(b); err != nil {
 		return nil, nil, err
 	}
 	ctx, cancel := c.deadline(writeDeadline)
@@ -120,6 +116,24 @@ func (c *call) commitKV(b *kvBatch) (items []engine.KVItem, lost *engine.FailedO
 		items[i] = results[i].KV
 	}
 	return items, nil, nil
+}
+
+// chargeKV takes what a call costs from the rates of the key-value store. Deletes cost nothing, so that no rate keeps a
+// tenant from giving room back (S-kv-21).
+func (c *call) chargeKV(b *kvBatch) error {
+	deletes := 0
+	for i := range b.ops {
+		switch b.ops[i].Kind {
+		case engine.KVPut, engine.KVIncr:
+			return c.charge(auth.KVWrites, 1)
+		case engine.KVDelete:
+			deletes++
+		}
+	}
+	if deletes == len(b.ops) {
+		return nil
+	}
+	return c.charge(auth.KVReads, 1)
 }
 
 // readKV answers a call of reads and checks.

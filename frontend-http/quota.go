@@ -9,11 +9,14 @@ import (
 
 // admit takes the request from its tenant's plan. Public routes cost nothing: probes must get through.
 func (c *call) admit() error {
-	if c.route.Access == public {
+	if c.free() {
 		return nil
 	}
 	return c.charge(auth.Requests, 1)
 }
+
+// free says that the plan does not count the request.
+func (c *call) free() bool { return c.route.Access == public || c.route.Frees }
 
 // charge takes from a bucket of the tenant's plan, or refuses the call.
 func (c *call) charge(b auth.Bucket, n int) error {
@@ -30,7 +33,7 @@ func (c *call) settle(err error) error {
 		return nil
 	}
 	var e *engine.Error
-	if c.route.Access != public && errors.As(err, &e) && (e.Code == engine.CodeRateLimited || e.Code == engine.CodeQuotaExceeded) {
+	if !c.free() && errors.As(err, &e) && (e.Code == engine.CodeRateLimited || e.Code == engine.CodeQuotaExceeded) {
 		c.f.opts.Quotas.Give(auth.Tenant(c.caller.Tenant), auth.Requests, 1)
 	}
 	return err

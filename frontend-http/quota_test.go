@@ -77,7 +77,6 @@ func TestKVRates(t *testing.T) {
 	n.post("/api/v1/kv", write).is(200)
 	n.post("/api/v1/kv", write).is(429).equal(`"rate_limited"`, "error").after("1")
 	n.do("PUT", "/api/v1/kv/n/k", `{"value":2,"forever":true}`).is(429)
-	n.do("DELETE", "/api/v1/kv/n/k", "").is(429)
 	n.post("/api/v1/timers", schedule).is(429).equal(`"rate_limited"`, "error").after("1")
 	n.post("/api/v1/transaction", `{"kv":[{"op":"put","ns":"n","key":"k","value":3,"forever":true}]}`).is(200).equal(`true`, "success")
 	n.post("/api/v1/kv", read).is(200)
@@ -88,4 +87,24 @@ func TestKVRates(t *testing.T) {
 	now.Add(1)
 	n.post("/api/v1/timers", schedule).is(200)
 	n.post("/api/v1/kv", write).is(429)
+}
+
+// TestDeletesPassEveryRate: a plan that has nothing left refuses neither the delete of a key nor the cancel of a timer
+// (S-kv-21, S-tmr-16), nor do they use up what is left for others.
+func TestDeletesPassEveryRate(t *testing.T) {
+	n, now := planned(t, "requests_per_second: 1, requests_burst: 2, kv_writes_per_second: 0.1, kv_reads_per_second: 1")
+	put := func() answer { return n.do("PUT", "/api/v1/kv/n/k", `{"value":1,"forever":true}`) }
+	put().is(200)
+	put().is(429).equal(`"rate_limited"`, "error")
+	n.do("DELETE", "/api/v1/kv/n/k", "").is(200).equal(`true`, "applied")
+	n.post("/api/v1/kv", `[{"op":"delete","ns":"n","key":"k"}]`).is(200).equal(`"absent"`, "results", 0, "reason")
+	n.get("/api/v1/kv/n/k").is(429).equal(`"rate_limited"`, "error")
+	for range 5 {
+		n.do("DELETE", "/api/v1/kv/n/k", "").is(200).equal(`false`, "applied")
+		n.do("DELETE", "/api/v1/timers/q/none", "").is(200)
+	}
+	now.Add(1)
+	n.do("DELETE", "/api/v1/kv/n/k", `{"expect":"x"}`).is(400)
+	n.post("/api/v1/kv", `[{"op":"delete","ns":"n","key":"k"},{"op":"get","ns":"n","key":"k"}]`).is(200)
+	n.get("/api/v1/resources/queues").is(429)
 }

@@ -71,6 +71,8 @@ type route struct {
 	Op string
 	// Keyed routes read the Idempotency-Key header.
 	Keyed bool
+	// Frees routes remove one key or cancel one timer and do nothing else: no rate refuses them (S-kv-21, S-tmr-16).
+	Frees bool
 	// Alone routes answer without an engine; Probe routes also answer HEAD, as load balancers send it. No other route
 	// does: a HEAD of a pop would claim messages.
 	Alone, Probe bool

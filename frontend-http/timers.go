@@ -18,7 +18,7 @@ func timerRoutes() []*route {
 			Status: 200, Errors: familyTimers, Op: "timers", Keyed: true, Handle: timers},
 		{Method: "DELETE", Path: "/api/v1/timers/:queue/*timerKey", Access: readWrite, Mark: common,
 			Summary: "Cancel one timer.", Query: []param{{Name: "txn", Type: "string"}}, Response: "TimerResult",
-			Status: 200, Errors: familyTimers, Op: "timers", Keyed: true, Handle: cancelTimer, split: splitFirst},
+			Status: 200, Errors: familyTimers, Op: "timers", Keyed: true, Frees: true, Handle: cancelTimer, split: splitFirst},
 		{Method: "GET", Path: "/api/v1/timers/:queue/*timerKey", Access: readOnly, Mark: common,
 			Summary: "Look at one timer.", Response: "TimerRead", Status: 200, Errors: familyTimers,
 			Handle: getTimer, split: splitFirst},
