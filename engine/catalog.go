@@ -107,7 +107,10 @@ type DeadLetter struct {
 	Error       string
 	Retries     uint32
 	FailedAt    format.Wall
-	Message     Record
+	// Timer is the key of the timer that could not fire, whose message was never stored: its Offset, from
+	// format.TimerOffset, only tells it from others. "" for a message that was.
+	Timer   string
+	Message Record
 }
 
 // Page bounds a listing: at most Limit rows after the opaque cursor After ("" starts).

@@ -88,14 +88,15 @@ func (n *Node) deadLetter(t format.Tenant, d *machine.DeadLetter) (DeadLetter, b
 	}
 	out := DeadLetter{ID: d.ID, Queue: part.queueName, Partition: part.name, PartitionID: d.Partition, Group: d.Group,
 		Retries: d.Retries, FailedAt: d.FailedAt}
-	reason, err := n.keyed.deadReason(d.ID[:])
+	row, _, err := n.keyed.deadRow(d.ID[:])
 	if err != nil {
 		return out, false, err
 	}
-	if out.Error = reason; reason == "" {
+	out.Timer = string(row.Key)
+	if out.Error = string(row.Reason); out.Error == "" {
 		out.Error = noReason
 	}
-	rec, found, err := n.pinned(&part, d.Offset)
+	rec, found, err := n.deadMessage(&part, d)
 	if err != nil || !found {
 		return out, false, err
 	}
@@ -172,7 +173,7 @@ func (n *Node) deadAt(part *partView, transactionID string) (machine.DeadLetter,
 		if found && n.identity.filedBefore(&all[i], &best) {
 			continue
 		}
-		rec, ok, err := n.pinned(part, all[i].Offset)
+		rec, ok, err := n.deadMessage(part, &all[i])
 		if err != nil {
 			return best, false, err
 		}
@@ -252,7 +253,7 @@ func (n *Node) deadOffsets(part *partView, transactionID string) (offsets []form
 		if i > 0 && all[i].Offset == all[i-1].Offset {
 			continue
 		}
-		rec, ok, err := n.pinned(part, all[i].Offset)
+		rec, ok, err := n.deadMessage(part, &all[i])
 		if err != nil {
 			return nil, err
 		}

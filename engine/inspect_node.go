@@ -44,7 +44,7 @@ func (in inspector) Message(_ context.Context, who Caller, id format.PartitionID
 	if err == nil && !ok {
 		var d machine.DeadLetter
 		if d, ok, err = in.n.deadAt(&part, transactionID); ok && err == nil {
-			rec, ok, err = in.n.pinned(&part, d.Offset)
+			rec, ok, err = in.n.deadMessage(&part, &d)
 		}
 	}
 	if err != nil {

@@ -2,9 +2,7 @@ package engine
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
-	"fmt"
 	"sync/atomic"
 
 	"queen/engine/format"
@@ -96,16 +94,19 @@ func (k *keyedRows) Settled(o format.Ordinal) {
 	}
 }
 
-// deadReason reads why a dead letter was filed. "" when none was given.
-func (k *keyedRows) deadReason(id []byte) (string, error) {
+// deadRow reads the row of a dead letter; false when it went away meanwhile. The bytes are the caller's to read.
+func (k *keyedRows) deadRow(id []byte) (row format.DeadRow, ok bool, err error) {
 	key := append([]byte{byte(keyed.FamilyDeadLetter)}, id...)
 	v, ok, err := k.view.Load().Get(key)
 	if err != nil || !ok {
-		return "", err
+		return row, false, err
 	}
-	if len(v) < 5 || v[0] != 1 {
-		return "", fmt.Errorf("engine: dead letter row of %d bytes, version %d", len(v), v[0])
-	}
-	_ = binary.LittleEndian.Uint32(v[1:])
-	return string(v[5:]), nil
+	row, err = format.ParseDeadRow(v)
+	return row, err == nil, err
+}
+
+// deadReason reads why a dead letter was filed. "" when none was given.
+func (k *keyedRows) deadReason(id []byte) (string, error) {
+	row, _, err := k.deadRow(id)
+	return string(row.Reason), err
 }

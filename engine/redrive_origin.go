@@ -35,7 +35,7 @@ func movedHeaders(hs []format.Header, rec *Record, only string) []format.Header 
 			out = append(out, h)
 		}
 	}
-	if !moved {
+	if !moved && rec.Offset < format.TimerOffset { // what a timer could not fire never stood anywhere
 		out = append(out, format.Header{Key: viewBytes(HeaderOriginalID), Value: []byte(rec.ID.String())},
 			format.Header{Key: viewBytes(HeaderOriginalOffset), Value: strconv.AppendUint(nil, uint64(rec.Offset), 10)},
 			format.Header{Key: viewBytes(HeaderOriginalCreatedAt), Value: format.AppendISO(nil, rec.CreatedAt)})

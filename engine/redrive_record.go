@@ -10,6 +10,9 @@ import (
 // with its key, headers, those of its move and time, since the JSON that native readers see can not say all of it. nil is a
 // native message. only is the consumer group that it is for, "" for every one.
 func (n *Node) movedRecord(t format.Tenant, dead *DeadLetter, only string, a *format.Append) ([]byte, *Error) {
+	if dead.Timer != "" {
+		return nil, nil
+	}
 	part, ok := n.partByID(t, dead.PartitionID)
 	if !ok {
 		return nil, errOfCode(format.CodeGone)

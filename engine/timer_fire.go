@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"strconv"
 	"sync"
 	"time"
 
@@ -16,7 +15,8 @@ const (
 	fireBytes = 4 << 20
 )
 
-// How long a refused fire is put off: a second, doubling up to a minute (S-tmr-17).
+// How long a refused fire is put off: a second, doubling up to a minute (S-tmr-17). One that is refused for good
+// comes to its end in timer_dead.go.
 const (
 	putOffFirst = time.Second
 	putOffMost  = time.Minute
@@ -154,7 +154,10 @@ func (t *timers) turn() bool {
 		t.hold(idleTurn / 10)
 		return false
 	}
-	b.judge()
+	if !b.judge() {
+		t.hold(putOffFirst)
+		return false
+	}
 	return true
 }
 
@@ -181,6 +184,8 @@ type putOff struct {
 	timer  int
 	until  format.Wall // 0 for a while that grows with the attempts
 	reason string
+	// counted says that the fire would be refused again, whenever it is tried.
+	counted bool
 }
 
 // take notes what is due, longest due first, and reads it.
@@ -255,8 +260,7 @@ func (b *fireRun) encodeOne(i int) {
 		if !b.recur(i, &cmd) {
 			return
 		}
-		m.TransactionID = append(append([]byte(p.key), '@'), strconv.FormatUint(p.head.Fires+1, 10)...)
-		m.HasID = true
+		m.TransactionID, m.HasID = p.numbered(), true
 	} else {
 		m.ExplicitID = p.id(n)
 	}
@@ -282,7 +286,7 @@ func (b *fireRun) recur(i int, cmd *format.Fire) bool {
 	p := &b.due[i]
 	r, ok := parseRecurrence(p.row.Recur)
 	if !ok {
-		b.putOff(i, "its recurrence can not be read")
+		b.off = append(b.off, putOff{timer: i, reason: "its recurrence can not be read", counted: true})
 		return false
 	}
 	if next := r.next(b.w); next != 0 && r.skips(p.head.Due, b.w) {
@@ -302,8 +306,9 @@ func (b *fireRun) commit() bool {
 	return b.n.house.commit(b.sub)
 }
 
-// judge counts what fired and puts off what was refused.
-func (b *fireRun) judge() {
+// judge counts what fired, and puts off or gives up what was refused; false when a timer that is given up could not be
+// filed, and would be tried again at once.
+func (b *fireRun) judge() bool {
 	n := b.n
 	for k, i := range b.fires {
 		it := &b.sub.items()[k]
@@ -315,28 +320,48 @@ func (b *fireRun) judge() {
 		case format.CodeStaleEvidence:
 			n.counters.staleEvidence.Add(1) // looked up again in the next batch
 		case format.CodeLimit:
-			b.putOff(i, "the queue takes no more: its maxSize or a limit of the state is reached")
+			b.off = append(b.off, putOff{timer: i, reason: "the queue takes no more: its maxSize or a limit of the state is reached", counted: true})
 		case format.CodeEncryption:
 			b.putOff(i, n.errUnsealed().Message)
 		default:
-			b.putOff(i, errOfCode(it.Code).Message)
+			e := errOfCode(it.Code)
+			b.off = append(b.off, putOff{timer: i, reason: e.Message, counted: !passing(e.Code)})
 		}
 	}
-	if len(b.off) == 0 {
-		return
-	}
-	s := newSubmission(consumption)
-	for _, o := range b.off {
+	return len(b.off) == 0 || b.settleOff()
+}
+
+// settleOff proposes what becomes of the timers that did not fire.
+func (b *fireRun) settleOff() bool {
+	n, s := b.n, newSubmission(consumption)
+	for i := range b.off {
+		o := &b.off[i]
 		p := &b.due[o.timer]
+		if dead, ok := b.dead(o); ok {
+			s.buf.AddTimer(&dead)
+			n.counters.timersRefused.Add(1)
+			continue
+		}
 		cmd := format.Timer{Tenant: p.tenant, Op: format.TimerFailed, Queue: viewBytes(p.queue), Key: viewBytes(p.key), Due: o.until,
-			Version: p.head.Version, Reason: viewBytes(o.reason)}
+			Version: p.head.Version, Reason: viewBytes(o.reason), Counted: o.counted}
 		if o.until == 0 {
 			cmd.Due = n.wall() + format.Wall(putOffFor(p.head.Attempts).Microseconds())
 			n.counters.timersRefused.Add(1)
 		}
 		s.buf.AddTimer(&cmd)
 	}
-	n.house.commit(s)
+	if !n.house.commit(s) {
+		return true // the next turn holds
+	}
+	for _, it := range s.items() {
+		switch status := s.flight.results.Timers[it.At].Status; {
+		case it.Code == format.CodeOK && status == format.TimerFiled:
+			n.counters.deadLettered.Add(1)
+		case it.Code != format.CodeOK && it.Code != format.CodeGone:
+			return false
+		}
+	}
+	return true
 }
 
 // putOffFor is how long a fire is put off that was refused so often before.

@@ -61,7 +61,7 @@ func (d *doCall) scheduled(op *Timer, cmd *format.Timer) *Error {
 			return err
 		}
 	}
-	if !cmd.Fits() {
+	if !cmd.Fits() || !cmd.FitsDead() {
 		return &Error{Code: CodeTooLarge, Field: "payload", Limit: "1 MiB with headers and ids", Message: "the timer is too large"}
 	}
 	return nil
@@ -225,11 +225,6 @@ func (p *pendingTimer) info(n *Node, whole bool) (TimerInfo, error) {
 	}
 	out.Message = Message{TransactionID: out.TransactionID, TraceID: m.TraceID, ContentType: string(m.ContentType),
 		Payload: append([]byte{}, m.Payload...)}
-	if len(m.Headers) > 0 {
-		var h format.Header
-		for it := format.ReadHeaders(m.Headers); it.Next(&h); {
-			out.Message.Headers = append(out.Message.Headers, Header{Name: string(h.Key), Value: append([]byte{}, h.Value...)})
-		}
-	}
+	out.Message.Headers = ownHeaders(m.Headers)
 	return out, nil
 }

@@ -90,6 +90,9 @@ func (o *out) deadLetter(d *engine.DeadLetter) {
 	o.strOrNull("producerSub", d.Message.ProducerSub)
 	o.time("createdAt", d.Message.CreatedAt)
 	o.time("failedAt", d.FailedAt)
+	if d.Timer != "" {
+		o.str("timerKey", d.Timer)
+	}
 	o.close('}')
 }
 

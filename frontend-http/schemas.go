@@ -125,7 +125,7 @@ var shapes = map[string]string{
 	"DeadLetters": "messages:[DeadLetter] pagination:Pagination total:int",
 	"DeadLetter": "id:string transactionId:string partitionId:string queue:string partition:string " +
 		"consumerGroup:string errorMessage:string retryCount:int data:any producerSub:string|null createdAt:string " +
-		"failedAt:string encoding?:string contentType?:string headers?:[Header]",
+		"failedAt:string encoding?:string contentType?:string headers?:[Header] timerKey?:string",
 	"Pagination": "limit:int offset:int",
 	"Purged":     "success:bool deleted:int queue:string consumerGroup:string|null",
 	"Replay":     "queue?:string partition?:string target?:string|null",

@@ -90,9 +90,13 @@ func dlqListing(c *call, in dlqArgs) (out dlqList, err error) {
 }
 
 func deadRowOf(d *engine.DeadLetter) deadRow {
-	return deadRow{ID: hex.EncodeToString(d.ID[:]), Queue: d.Queue, Partition: d.Partition, PartitionID: digits(uint64(d.PartitionID)),
+	row := deadRow{ID: hex.EncodeToString(d.ID[:]), Queue: d.Queue, Partition: d.Partition, PartitionID: digits(uint64(d.PartitionID)),
 		Group: d.Group, Offset: digits(uint64(d.Message.Offset)), TransactionID: d.Message.TransactionID, Error: d.Error,
 		Attempts: d.Retries, FailedAt: timeText(d.FailedAt), Size: len(d.Message.Payload)}
+	if d.Timer != "" {
+		row.Offset = "" // what a timer could not fire was never stored
+	}
+	return row
 }
 
 // countErrors counts equal errors, the most frequent first, ten at most.

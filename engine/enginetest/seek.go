@@ -123,6 +123,9 @@ func (s *state) redrive(by engine.Caller, op *engine.Redrive) engine.Result {
 
 // messageOf is the message that a dead letter points at, with the id that the engine gave it.
 func (s *state) messageOf(d *deadLetter) *message {
+	if d.Timer != "" {
+		return &message{rec: d.Message} // it was never stored
+	}
 	p := s.tenantPart(d.tenant, d.PartitionID)
 	if p == nil {
 		p = s.queue(d.tenant, d.Queue).part(d.Partition)
@@ -144,7 +147,7 @@ func movedHeaders(rec *engine.Record, only string) (out []engine.Header) {
 			out = append(out, h)
 		}
 	}
-	if !moved {
+	if !moved && rec.Offset < format.TimerOffset {
 		out = append(out, origin...)
 	}
 	if only != "" {

@@ -27,6 +27,7 @@ type timerRow struct {
 	subject   string
 	fires     uint64
 	attempts  uint32
+	refused   uint32 // of the attempts, those that would be refused again
 	lastError string
 	created   format.Wall
 	updated   format.Wall
@@ -187,10 +188,7 @@ func (s *state) fire(row *timerRow) {
 	res := s.append(engine.Caller{Tenant: row.at.tenant, Subject: row.subject},
 		&engine.Append{Queue: row.at.queue, Partition: row.op.Partition, Messages: []engine.Message{m}})
 	if e := res.Messages[0].Err; e != nil {
-		next := *row
-		next.attempts, next.lastError = row.attempts+1, e.Message
-		next.due = s.w + seconds(min(60, int64(1)<<min(row.attempts, 6)))
-		s.keyed.timers[row.at] = &next
+		s.putOff(row, m, e)
 		return
 	}
 	s.queue(row.at.tenant, row.at.queue).part(row.op.Partition).placed = true
@@ -200,6 +198,37 @@ func (s *state) fire(row *timerRow) {
 	}
 	s.stats.TimersFired++
 	s.stats.TimerLateMicros.Sum += uint64(s.w - row.due)
+	s.again(row)
+}
+
+// timerTries is how many fires are refused for good before a timer becomes a dead letter.
+const timerTries = 5
+
+// putOff keeps a timer whose fire was refused, or gives it up (S-tmr-17). A missing key does not count: it may be back.
+func (s *state) putOff(row *timerRow, m engine.Message, e *engine.Error) {
+	next := *row
+	next.attempts, next.lastError = row.attempts+1, e.Message
+	next.due = s.w + seconds(min(60, int64(1)<<min(row.attempts, 6)))
+	if e.Code != engine.CodeEncryption {
+		next.refused++
+	}
+	if s.keyed.timers[row.at] = &next; next.refused < timerTries {
+		return
+	}
+	p := s.queue(row.at.tenant, row.at.queue).part(row.op.Partition)
+	rec := engine.Record{ID: row.id, Offset: format.TimerOffset, TransactionID: m.TransactionID, HasCallerID: m.TransactionID != "",
+		TraceID: m.TraceID, ProducerSub: row.subject, ContentType: m.ContentType, Headers: m.Headers, Payload: m.Payload, CreatedAt: row.created}
+	d := &deadLetter{tenant: row.at.tenant, offset: rec.Offset}
+	d.DeadLetter = engine.DeadLetter{ID: s.mint(), Queue: p.q.name, Partition: p.name, PartitionID: p.id, Group: format.TimerGroup,
+		Error: e.Message, Retries: next.refused, FailedAt: s.w, Timer: row.at.key, Message: rec}
+	if rec.ID.IsZero() {
+		d.Message.ID = d.ID
+	}
+	if !rec.HasCallerID {
+		d.Message.TransactionID = d.Message.ID.String()
+	}
+	s.dead = append(s.dead, d)
+	s.stats.DeadLettered++
 	s.again(row)
 }
 
@@ -230,6 +259,6 @@ func (s *state) again(row *timerRow) {
 		return
 	}
 	moved := *row
-	moved.due, moved.fires, moved.attempts, moved.lastError = next, row.fires+1, 0, ""
+	moved.due, moved.fires, moved.attempts, moved.refused, moved.lastError = next, row.fires+1, 0, 0, ""
 	s.keyed.timers[row.at] = &moved
 }

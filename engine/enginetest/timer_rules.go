@@ -2,6 +2,7 @@ package enginetest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -191,16 +192,78 @@ var timerRules = []rule{
 		r.advance(time.Second)
 		info, there := r.pending("k")
 		check(r, there && info.Attempts == 1 && info.LastError != "", "%+v", info)
-		for range 4 {
-			r.advance(30 * time.Second)
+		for _, pause := range []time.Duration{1, 2, 4} {
+			r.advance(pause * time.Second)
 		}
 		info, there = r.pending("k")
-		check(r, there && info.Attempts > 3, "%+v", info)
+		check(r, there && info.Attempts == 4, "%+v", info)
 		r.configure("q", format.OptMaxSize, format.QueueOptions{MaxSize: 2})
 		r.advance(time.Minute)
 		r.stored("q", "p", "a", "t-k")
 	}},
+	{"S-tmr-17", "a timer that can not fire becomes a dead letter", deadTimerRule},
 	{"S-tmr-18", "a recurring timer fires again and again", recurringRule},
+}
+
+// refuse lets a timer that is due in a second be refused so often that it is given up, not earlier.
+func (r *rig) refuse(key string) {
+	r.t.Helper()
+	for i, pause := range []time.Duration{1, 1, 2, 4} {
+		r.advance(pause * time.Second)
+		info, there := r.pending(key)
+		check(r, there && info.Attempts == uint32(i+1), "try %d: %v, %+v", i, there, info)
+	}
+	r.advance(8 * time.Second)
+}
+
+// deadTimerRule is the end of a timer whose queue takes no more: what it held is kept, under the id that was told, can be
+// found, moved and deleted as any dead letter, and stops nobody.
+func deadTimerRule(r *rig) {
+	r.push("q", "p", "a")
+	r.configure("q", format.OptMaxSize, format.QueueOptions{MaxSize: 1})
+	op := schedule("k", time.Second)
+	op.Message.Headers = []engine.Header{{Name: "h", Value: []byte("v")}}
+	item := r.timer(op)
+	r.refuse("k")
+	_, there := r.pending("k")
+	check(r, !there, "it is pending and a dead letter")
+	rows := r.deadLetters(engine.DeadLetterFilter{Queue: "q"})
+	equal(r, "dead letters", len(rows), 1)
+	d := rows[0]
+	check(r, d.Group == "__timer__" && d.Timer == "k" && d.Partition == "p" && d.Retries == 5 && strings.Contains(d.Error, "maxSize"), "%+v", d)
+	check(r, d.Message.ID == item.MessageID && d.Message.TransactionID == "t-k" && string(d.Message.Payload) == `"t-k"` &&
+		len(d.Message.Headers) == 1 && string(d.Message.Headers[0].Value) == "v", "%+v", d.Message)
+	equal(r, "cancel", r.cancel("k"), format.TimerAbsent)
+	r.some(popOf("q"), "a").with("c")
+	r.none(popOf("q"))
+	full := r.do(&engine.Redrive{DeadLetter: d.ID})[0]
+	equal(r, "redrive into what is full", code(full.Err), engine.CodeTooLarge)
+	address := &engine.Redrive{ByAddress: true, PartitionID: d.PartitionID, TransactionID: "t-k", Partition: "p2", ToPart: true}
+	moved := r.do(address)[0]
+	check(r, moved.Err == nil && moved.Redrive.Group == "__timer__", "%+v", moved)
+	copies := r.stored("q", "p2", "dlq:"+d.ID.String())
+	check(r, len(copies[0].Headers) == 1 && string(copies[0].Payload) == `"t-k"`, "%+v", copies[0])
+	equal(r, "dead letters", len(r.deadLetters(engine.DeadLetterFilter{})), 0)
+
+	every := recurring("* * * * *")
+	every.MaxFires = 2
+	r.timer(every)
+	r.timer(schedule("k", time.Second))
+	r.timer(schedule("l", time.Second))
+	for range 12 {
+		r.advance(time.Minute)
+	}
+	var ids []string
+	for _, d := range r.deadLetters(engine.DeadLetterFilter{Group: "__timer__"}) {
+		ids = append(ids, d.Message.TransactionID)
+	}
+	slices.Sort(ids)
+	equal(r, "given up", fmt.Sprint(ids), "[c@1 c@2 t-k t-l]")
+	n, err := r.e.Catalog().DeleteDeadLetters(r.ctx, r.caller, d.PartitionID, "t-k")
+	check(r, err == nil && n == 1, "%d deleted, %v", n, err)
+	group := "__timer__"
+	n, err = r.e.Catalog().Purge(r.ctx, r.caller, "q", &group)
+	check(r, err == nil && n == 3, "%d purged, %v", n, err)
 }
 
 func recurring(cron string) engine.Timer {

@@ -118,7 +118,17 @@ const (
 	TimerCancel   TimerOp = 2
 	// TimerFailed records that a fire was refused: the timer at Version becomes due at Due, its attempts rise.
 	TimerFailed TimerOp = 3
+	// TimerDead files the timer at Version, whose fires were refused for good too often, as a dead letter of the
+	// partition that its message was for, and ends it; a recurring one goes on at Due (S-tmr-17).
+	TimerDead TimerOp = 4
 )
+
+// TimerGroup is the consumer group under which timers that could not fire are dead letters.
+const TimerGroup = "__timer__"
+
+// TimerOffset and what lies above are no offsets of messages: they address dead letters whose message was never
+// stored, each by the version that its timer had last.
+const TimerOffset Offset = 1 << 63
 
 // Timer schedules a message for later, by (queue, key).
 type Timer struct {
@@ -136,9 +146,13 @@ type Timer struct {
 	Recur []byte
 	// Frame is a native frame of the one message, without its id; stored in the keyed row.
 	Frame []byte
-	// Version and Reason belong to TimerFailed.
+	// Version and Reason belong to TimerFailed and TimerDead.
 	Version uint64
 	Reason  []byte
+	// Counted says of TimerFailed that the same would be refused again: so many of them end the timer.
+	Counted bool
+	// Row is the timer's row as the dead letter keeps it (TimerDead): apply can not read it.
+	Row []byte
 }
 
 // Fire appends what a due timer holds and deletes the timer, or moves a recurring one on to Next: both or

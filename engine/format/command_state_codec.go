@@ -12,6 +12,7 @@ const (
 	kvRequired = 1 << 3
 
 	timerRelative = 1 << 2
+	timerCounted  = 1 << 3
 
 	onceNote = 1 << 2
 
@@ -186,7 +187,7 @@ func (r *CommandReader) Lock(v *Lock) error {
 // AddTimer adds a Timer; only the fields that v.Op uses travel.
 func (b *CommandBuf) AddTimer(v *Timer) {
 	at := b.begin(KindTimer)
-	c := append(b.Commands, tenantFlag(v.Tenant)|bit(v.Relative, timerRelative), byte(v.Op))
+	c := append(b.Commands, tenantFlag(v.Tenant)|bit(v.Relative, timerRelative)|bit(v.Counted, timerCounted), byte(v.Op))
 	c = putTenant(c, v.Tenant)
 	c = putBytes(c, v.Queue)
 	c = putBytes(c, v.Key)
@@ -201,6 +202,11 @@ func (b *CommandBuf) AddTimer(v *Timer) {
 		c = putVarint(c, int64(v.Due))
 		c = putUvarint(c, v.Version)
 		c = putBytes(c, v.Reason)
+	case TimerDead:
+		c = putVarint(c, int64(v.Due))
+		c = putUvarint(c, v.Version)
+		c = putBytes(c, v.Reason)
+		c = putBytes(c, v.Row)
 	}
 	b.Commands = c
 	b.end(at, 1)
@@ -209,26 +215,37 @@ func (b *CommandBuf) AddTimer(v *Timer) {
 // Timer decodes the current command; slices alias the entry. Queue may be empty, Key not.
 func (r *CommandReader) Timer(v *Timer) error {
 	d := r.open(KindTimer)
-	flags := d.flags(flagDefaultTenant | timerRelative)
+	flags := d.flags(flagDefaultTenant | timerRelative | timerCounted)
 	*v = Timer{
-		Op: TimerOp(d.enum(uint8(TimerFailed))), Tenant: d.tenant(flags), Queue: d.bytes(), Key: d.name(),
-		Relative: flags&timerRelative != 0,
+		Op: TimerOp(d.enum(uint8(TimerDead))), Tenant: d.tenant(flags), Queue: d.bytes(), Key: d.name(),
+		Relative: flags&timerRelative != 0, Counted: flags&timerCounted != 0,
 	}
 	switch v.Op {
 	case TimerSchedule:
 		v.Due, v.Partition, v.TransactionID = Wall(d.varint()), d.bytes(), d.bytes()
 		v.Recur, v.Frame = d.bytes(), d.bytes()
-		if h, err := ParseFrameHead(v.Frame); err != nil || h.Count != 1 || h.Kind != FrameNative {
-			d.fail("the frame of a timer is not one native message")
-		}
+		d.oneMessage(v.Frame)
 	case TimerFailed:
 		v.Due, v.Version, v.Reason = Wall(d.varint()), d.uvarint(), d.bytes()
-	case TimerCancel:
-		if v.Relative {
-			d.fail("reserved flag set")
+	case TimerDead:
+		v.Due, v.Version, v.Reason, v.Row = Wall(d.varint()), d.uvarint(), d.bytes(), d.bytes()
+		row, err := ParseTimerRow(v.Row)
+		if err != nil || v.Due < 0 {
+			d.fail("a dead letter of no timer, or one that goes on before time began")
 		}
+		d.oneMessage(row.Frame)
+	}
+	if v.Relative && v.Op != TimerSchedule && v.Op != TimerFailed || v.Counted && v.Op != TimerFailed {
+		d.fail("reserved flag set")
 	}
 	return r.done(&d)
+}
+
+// oneMessage refuses a frame that is not what a timer holds.
+func (d *decoder) oneMessage(frame []byte) {
+	if h, err := ParseFrameHead(frame); err != nil || h.Count != 1 || h.Kind != FrameNative {
+		d.fail("the frame of a timer is not one native message")
+	}
 }
 
 // fireHead is where the Append of a Fire begins in its body: behind version and next due time.

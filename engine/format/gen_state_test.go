@@ -159,14 +159,18 @@ func (g gen) kv(keep int64) *KV {
 }
 
 func (g gen) timer() *Timer {
-	v := &Timer{Tenant: g.tenant(), Op: TimerOp(1 + g.IntN(3)), Queue: g.bytes(9), Key: g.key(40)}
+	v := &Timer{Tenant: g.tenant(), Op: TimerOp(1 + g.IntN(4)), Queue: g.bytes(9), Key: g.key(40)}
 	switch v.Op {
 	case TimerSchedule:
 		_, frame := g.frame(1)
 		v.Due, v.Relative, v.Partition, v.TransactionID = Wall(g.i64()), g.flip(), g.bytes(20), g.bytes(20)
 		v.Recur, v.Frame = g.bytes(20), frame
 	case TimerFailed:
-		v.Due, v.Relative, v.Version, v.Reason = Wall(g.i64()), g.flip(), g.u64(), g.bytes(30)
+		v.Due, v.Relative, v.Version, v.Reason, v.Counted = Wall(g.i64()), g.flip(), g.u64(), g.bytes(30), g.flip()
+	case TimerDead:
+		_, frame := g.frame(1)
+		row := TimerRow{Version: g.u64(), Due: Wall(g.i64()), W: Wall(g.i64()), Partition: g.bytes(20), Recur: g.bytes(20), Frame: frame}
+		v.Due, v.Version, v.Reason, v.Row = Wall(g.u64()>>1), g.u64(), g.bytes(30), row.Append(nil)
 	}
 	return v
 }

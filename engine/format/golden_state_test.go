@@ -29,6 +29,12 @@ func stateGoldens() []golden {
 		Tenant: DefaultTenant, Op: TimerFailed, Queue: []byte("q"), Key: []byte("k"), Due: goldenWall, Version: 300,
 		Reason: []byte("full"),
 	}
+	counted := *failed
+	counted.Counted = true
+	dead := &Timer{
+		Tenant: goldenTenant, Op: TimerDead, Queue: []byte("q"), Key: []byte("k"), Due: goldenWall, Version: 300, Reason: []byte("full"),
+		Row: (&TimerRow{Version: 300, Due: goldenWall, W: goldenWall - 9, Partition: []byte("p"), Frame: frame}).Append(nil),
+	}
 	position := &SetOffset{
 		Tenant: DefaultTenant, Queue: []byte("q"), Partition: []byte("p"), Group: []byte("g"), To: 7, Create: true, Start: StartAll,
 		Metadata: []byte("note"),
@@ -61,6 +67,10 @@ func stateGoldens() []golden {
 			"1 flags: default tenant\n1 op: cancel\n2 queue\n2 key"),
 		commandGolden("timer_failed", func(b *CommandBuf) { b.AddTimer(failed) }, failed,
 			"1 flags: default tenant\n1 op: failed\n2 queue\n2 key\n8 due, zigzag\n2 version\n5 reason"),
+		commandGolden("timer_counted", func(b *CommandBuf) { b.AddTimer(&counted) }, &counted,
+			"1 flags: default tenant, counted\n1 op: failed\n2 queue\n2 key\n8 due, zigzag\n2 version\n5 reason"),
+		commandGolden("timer_dead", func(b *CommandBuf) { b.AddTimer(dead) }, dead,
+			"1 flags\n1 op: dead\n16 tenant\n2 queue\n2 key\n8 next due, zigzag\n2 version\n5 reason\n-1 row of the timer"),
 		commandGolden("position", func(b *CommandBuf) { b.AddSetOffset(position) }, position,
 			"1 flags: default tenant, create, metadata\n2 queue\n2 partition\n2 group\n1 to\n1 start: all\n5 metadata"),
 		fireGolden(),
@@ -101,6 +111,7 @@ func rowGoldens() []golden {
 		Version: 300, Due: goldenWall, Place: Place{70_000, 5}, W: goldenWall - 9, Partition: []byte("p"), TransactionID: []byte("tx"),
 		Recur: []byte("* * * * *"), Frame: frame,
 	}
+	dead := DeadRow{Retries: 5, Reason: []byte("why"), Key: []byte("k"), Timer: timer.Append(nil)}
 	once := OnceRow{Digest: goldenSum, Index: 70_000, First: 5, W: goldenWall, Parts: []byte{0}}
 	noted := once
 	noted.Note = []byte("note")
@@ -111,6 +122,10 @@ func rowGoldens() []golden {
 			kvHead+"8 since\n3 owner\n-1 JSON"),
 		row("timer", timer.Append(nil), timer, func(b []byte) (any, error) { return ParseTimerRow(b) },
 			"3 zero\n8 version\n8 due\n8 place: index\n8 place: ordinal\n8 W\n2 partition\n3 transaction id\n10 recurrence\n-1 frame"),
+		row("dead", (&DeadRow{Retries: 3, Reason: []byte("why")}).Append(nil), DeadRow{Retries: 3, Reason: []byte("why")},
+			func(b []byte) (any, error) { return ParseDeadRow(b) }, "4 retries\n-1 reason"),
+		row("dead_timer", dead.Append(nil), dead, func(b []byte) (any, error) { return ParseDeadRow(b) },
+			"4 retries\n4 reason\n2 key\n-1 row of the timer"),
 		row("once", once.Append(nil), once, func(b []byte) (any, error) { return ParseOnceRow(b) },
 			"3 zero\n16 digest\n8 index\n8 first ordinal\n8 W\n-1 verdicts"),
 		row("once_note", noted.Append(nil), noted, func(b []byte) (any, error) { return ParseOnceRow(b) },

@@ -38,6 +38,7 @@ func TestPinnedNumbers(t *testing.T) {
 		{"KVPut", uint64(KVPut), 1}, {"KVDelete", uint64(KVDelete), 2}, {"KVIncr", uint64(KVIncr), 3}, {"KVCheck", uint64(KVCheck), 4},
 		{"LockAcquire", uint64(LockAcquire), 1}, {"LockRenew", uint64(LockRenew), 2}, {"LockRelease", uint64(LockRelease), 3},
 		{"TimerSchedule", uint64(TimerSchedule), 1}, {"TimerCancel", uint64(TimerCancel), 2}, {"TimerFailed", uint64(TimerFailed), 3},
+		{"TimerDead", uint64(TimerDead), 4}, {"TimerFiled", uint64(TimerFiled), 5}, {"TimerOffset", uint64(TimerOffset), 1 << 63},
 		{"NotANumber", uint64(NotANumber), 0}, {"IntNumber", uint64(IntNumber), 1}, {"FloatNumber", uint64(FloatNumber), 2},
 		{"KVApplied", uint64(KVApplied), 0}, {"KVExists", uint64(KVExists), 1}, {"KVAbsent", uint64(KVAbsent), 2},
 		{"KVVersion", uint64(KVVersion), 3}, {"KVLimit", uint64(KVLimit), 4}, {"KVType", uint64(KVType), 5},

@@ -99,6 +99,8 @@ const (
 	TimerRescheduled TimerStatus = 2
 	TimerCancelled   TimerStatus = 3
 	TimerAbsent      TimerStatus = 4
+	// TimerFiled: it is a dead letter; a recurring one goes on at Due.
+	TimerFiled TimerStatus = 5
 )
 
 // TimerResult is the verdict about one Timer command. The id of the message it will fire is that of the

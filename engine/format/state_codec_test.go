@@ -76,8 +76,8 @@ func TestStateCommandsRefuse(t *testing.T) {
 	put := KV{Op: KVPut, Namespace: []byte("n"), Key: []byte("k")}
 	acquire := Lock{Op: LockAcquire, Name: []byte("l"), Limit: 1, Keep: 1}
 	schedule := newGen(3).timer()
-	for schedule.Op != TimerSchedule {
-		schedule = newGen(uint64(schedule.Op) + 7).timer()
+	for seed := uint64(7); schedule.Op != TimerSchedule; seed++ {
+		schedule = newGen(seed).timer()
 	}
 	kv := func(bend func(*KV)) func(*CommandBuf) {
 		v := put
@@ -91,6 +91,11 @@ func TestStateCommandsRefuse(t *testing.T) {
 	}
 	timer := func(bend func(*Timer)) func(*CommandBuf) {
 		v := *schedule
+		bend(&v)
+		return func(b *CommandBuf) { b.AddTimer(&v) }
+	}
+	dead := func(bend func(*Timer)) func(*CommandBuf) {
+		v := Timer{Op: TimerDead, Key: []byte("k"), Row: (&TimerRow{Frame: schedule.Frame}).Append(nil)}
 		bend(&v)
 		return func(b *CommandBuf) { b.AddTimer(&v) }
 	}
@@ -125,6 +130,13 @@ func TestStateCommandsRefuse(t *testing.T) {
 		"no frame":        {timer(func(v *Timer) { v.Frame = nil }), false},
 		"two messages":    {timer(func(v *Timer) { v.Frame = EncodeFrame(nil, make([]FrameMessage, 2), FrameOptions{}) }), false},
 		"relative cancel": {timer(func(v *Timer) { v.Op, v.Relative = TimerCancel, true }), false},
+		"counted":         {timer(func(v *Timer) { v.Op, v.Counted, v.Relative = TimerFailed, true, false }), true},
+		"counted, no try": {timer(func(v *Timer) { v.Counted = true }), false},
+		"dead":            {dead(func(*Timer) {}), true},
+		"dead relative":   {dead(func(v *Timer) { v.Relative = true }), false},
+		"dead goes back":  {dead(func(v *Timer) { v.Due = -1 }), false},
+		"dead no timer":   {dead(func(v *Timer) { v.Row = v.Row[:20] }), false},
+		"dead no message": {dead(func(v *Timer) { v.Row = (&TimerRow{}).Append(nil) }), false},
 		"fire":            {fire(func(*Fire) {}), true},
 		"fire two":        {fire(func(v *Fire) { v.Append.Count = 2; v.Append.Hashes = make([]byte, 32) }), false},
 		"fire kafka":      {fire(func(v *Fire) { v.Append.Frame = FrameKafka }), false},
@@ -275,6 +287,12 @@ func FuzzKeyedRow(f *testing.F) {
 				t.Fatalf("size %d of %d bytes", v.Size(), len(b))
 			}
 		}
+		if v, err := ParseDeadRow(b); err == nil {
+			same("dead letter row", v.Append(nil))
+			if v.Size() != len(b) {
+				t.Fatalf("size %d of %d bytes", v.Size(), len(b))
+			}
+		}
 		if v, err := ParseOnceRow(b); err == nil {
 			same("idempotency row", v.Append(nil))
 		}
@@ -328,6 +346,10 @@ func TestKeyedLimits(t *testing.T) {
 		"payload":   {(&Timer{TransactionID: long(100), Frame: frame(1 << 20)}).Fits(), true},
 		"too much":  {(&Timer{TransactionID: long(MaxTransactionID), Frame: frame(1 << 20)}).Fits(), false},
 		"names":     {(&Timer{Queue: long(400), Partition: long(12)}).Fits(), false},
+		"dies":      {(&Timer{TransactionID: long(100), Frame: frame(1 << 20)}).FitsDead(), true},
+		"lives on":  {(&Timer{TransactionID: long(64_000), Frame: frame(1 << 20)}).FitsDead(), false},
+		"dead":      {(&Timer{Op: TimerDead, Key: long(MaxTimerKey), Reason: long(MaxTimerText), Row: make([]byte, MaxKeyedRow-deadTimerRoom)}).Fits(), true},
+		"too dead":  {(&Timer{Op: TimerDead, Key: long(1), Row: make([]byte, MaxKeyedRow-7)}).Fits(), false},
 	} {
 		if c.fits != c.want {
 			t.Errorf("%s fits: %v", name, c.fits)

@@ -270,7 +270,7 @@ func (r *ackRun) giveUp(first, end format.Offset, file bool, i int) {
 	if file {
 		part := m.parts.Get(m.cursors.Get(r.ch).part)
 		for at := first; at < end; at++ {
-			id := m.fileDead(r.q, part, at, r.g.name, retries, r.reason(i, at))
+			id := m.fileDead(r.q, part, at, r.g.name, format.DeadRow{Retries: retries, Reason: r.reason(i, at)})
 			if at == first {
 				r.res.DeadLetter = id
 			}

@@ -3,7 +3,6 @@ package machine
 import (
 	"bytes"
 	"cmp"
-	"encoding/binary"
 	"slices"
 
 	"github.com/google/btree"
@@ -36,11 +35,10 @@ func newDeadTrees() (*btree.BTreeG[deadKey], *btree.BTreeG[deadAddr]) {
 	return btree.NewG(deadDegree, lessDeadKey), btree.NewG(deadDegree, lessDeadAddr)
 }
 
-// fileDead writes a dead letter: a pointer to the message, which pins it, and why. The id is made from
-// the place of the command; the n-th record of one command carries n in the time of its id.
-func (m *Machine) fileDead(q *queue, p *partRec, at format.Offset, group string, retries uint32,
-	reason []byte,
-) format.DeadLetterID {
+// fileDead writes a dead letter: a pointer to the message, which pins it, or from format.TimerOffset on an address of
+// its own, and why. The id is made from the place of the command; the n-th record of one command carries n in the time
+// of its id.
+func (m *Machine) fileDead(q *queue, p *partRec, at format.Offset, group string, why format.DeadRow) format.DeadLetterID {
 	h, d := m.dead.Alloc()
 	if h == 0 {
 		return format.DeadLetterID{}
@@ -48,12 +46,12 @@ func (m *Machine) fileDead(q *queue, p *partRec, at format.Offset, group string,
 	d.id = format.MessageID(m.genesis.IDMask, m.group, m.w+format.Wall(m.filed)*1000, m.place)
 	m.filed++
 	d.part, d.offset, d.at = p.id, at, m.w
-	d.queue, d.retries = q.id, retries
+	d.queue, d.retries = q.id, why.Retries
 	if ref, err := m.names.Put([]byte(group)); err == nil {
 		d.group = ref
 	}
 	row := append(m.row(FamilyDeadLetter), d.id[:]...)
-	m.scratch.row = encodeDeadValue(row, retries, reason)
+	m.scratch.row = why.Append(row)
 	d.sum = xxh3.Hash128(m.scratch.row).Lo
 	m.keySums[FamilyDeadLetter].rows++
 	m.keySums[FamilyDeadLetter].sum += d.sum
@@ -68,22 +66,6 @@ func (m *Machine) fileDead(q *queue, p *partRec, at format.Offset, group string,
 	m.soilQueue(q)
 	m.indexDead(h, d)
 	return d.id
-}
-
-// encodeDeadValue is the keyed row of a dead letter: version, retries, reason.
-func encodeDeadValue(dst []byte, retries uint32, reason []byte) []byte {
-	dst = append(dst, 1)
-	dst = binary.LittleEndian.AppendUint32(dst, retries)
-	return append(dst, reason...)
-}
-
-// DeadLetterReason reads the keyed row of a dead letter, the value that was handed to the KeyedSink.
-// The reason aliases value; ok is false for bytes that are no such row.
-func DeadLetterReason(value []byte) (reason []byte, ok bool) {
-	if len(value) < 5 || value[0] != 1 {
-		return nil, false
-	}
-	return value[5:], true
 }
 
 func (m *Machine) indexDead(h handle, d *deadRec) {
@@ -149,7 +131,8 @@ func (m *Machine) spent(g *group, ch handle, next format.Offset) bool {
 // fileSpent files or drops the message at head and returns where the claim goes on.
 func (m *Machine) fileSpent(g *group, ch handle, head format.Offset) format.Offset {
 	if c := m.cursors.Get(ch); g.queue.dlq() {
-		m.fileDead(g.queue, m.parts.Get(c.part), head, g.name, m.leases.Get(c.lease).retries, []byte(deliveriesReason))
+		why := format.DeadRow{Retries: m.leases.Get(c.lease).retries, Reason: []byte(deliveriesReason)}
+		m.fileDead(g.queue, m.parts.Get(c.part), head, g.name, why)
 	}
 	m.moveHead(ch, head+1)
 	m.clearBudget(ch)

@@ -25,6 +25,9 @@ func (d *driver) addGroup() {
 				Queue: []byte(d.queueName()), Partition: []byte(d.partName()), To: format.Offset(d.r.IntN(40)),
 				LeaderEpoch: int32(d.r.IntN(3)) - 1, Metadata: []byte{byte('a' + d.r.IntN(26))},
 			})
+			if d.chance(3) {
+				c.Positions[len(c.Positions)-1].Queue = []byte("nowhere")
+			}
 		}
 	}
 	if c.Guarded && d.chance(70) {

@@ -25,9 +25,11 @@ type KeyHead struct {
 type TimerHead struct {
 	KeyHead
 	// Fires counts the fires of a recurring timer since it was scheduled, Attempts those refused since then or
-	// since the last fire; LastError says why the last one was, at most 447 bytes of it.
+	// since the last fire; LastError says why the last one was, at most 447 bytes of it. Refused counts those of the
+	// attempts that would be refused again.
 	Fires     uint64
 	Attempts  uint32
+	Refused   uint32
 	LastError string
 }
 
@@ -70,7 +72,7 @@ func (m *Machine) TimerHead(t format.Tenant, queue, key []byte) (TimerHead, bool
 
 func (m *Machine) timerHead(h handle) TimerHead {
 	k := m.keys.Get(h)
-	head := TimerHead{KeyHead: m.headOf(h), Fires: k.num >> 24, Attempts: uint32(k.num & timerAttempts)}
+	head := TimerHead{KeyHead: m.headOf(h), Fires: k.num >> 24, Attempts: uint32(k.num & timerAttempts), Refused: k.refused()}
 	if k.note != 0 {
 		head.LastError = string(m.names.Get(k.note))
 	}

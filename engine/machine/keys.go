@@ -42,7 +42,7 @@ type keyRec struct {
 	key   slab.Ref // the store key, its rest in more when it is longer than a name
 	more  slab.Ref
 	note  slab.Ref // why the last fire of a timer was refused
-	flags uint32   // family, number kind << 8, and the bits below
+	flags uint32   // family, number kind << 8, and the bits below; of a timer, fires refused for good << 24
 }
 
 const (
@@ -50,9 +50,15 @@ const (
 	keyKindShift  = 8
 	keyPermit     = 1 << 16
 	timerAttempts = 1<<24 - 1
+
+	timerRefusedShift = 24
+	timerRefusedMost  = 1<<8 - 1
 )
 
 func (k *keyRec) family() byte { return byte(k.flags) }
+
+// refused is how many fires of a timer were refused for good, since it was scheduled or fired last.
+func (k *keyRec) refused() uint32 { return k.flags >> timerRefusedShift }
 
 var keyCodec = slab.Codec[keyRec]{
 	Size: 64,

@@ -137,7 +137,7 @@ func (d *driver) addTimer(inTxn bool) {
 		c.Recur = []byte("every")
 	}
 	if row := d.ref.keyed.rows[timerKeyOf(c.Queue, c.Key)]; row != nil && c.Op == format.TimerFailed && d.chance(80) {
-		c.Version, c.Reason = row.version, []byte("why")
+		c.Version, c.Reason, c.Counted = row.version, []byte("why"), d.chance(50)
 	}
 	if c.Op == format.TimerCancel {
 		c.Relative = false
@@ -154,8 +154,14 @@ func (d *driver) addTimer(inTxn bool) {
 	*d.lastPart() = part{class: classTimer, check: func() format.Code { return format.CodeOK }}
 }
 
-// addFire fires one of the timers that are pending, mostly one that is due, as it is now.
-func (d *driver) addFire() {
+// again moves a recurring timer on.
+func (r *refRow) again(version uint64, due format.Wall) {
+	r.version, r.due, r.attempts, r.refused, r.note = version, due, 0, 0, ""
+	r.fires++
+}
+
+// pendingTimer chooses a timer, mostly one that is due; "" when there is none.
+func (d *driver) pendingTimer() string {
 	var keys []string
 	for k, row := range d.ref.keyed.rows {
 		if row.family == FamilyTimer && (row.due <= d.W || d.chance(10)) {
@@ -163,10 +169,64 @@ func (d *driver) addFire() {
 		}
 	}
 	if len(keys) == 0 {
-		return
+		return ""
 	}
 	slices.Sort(keys)
-	name := keys[d.r.IntN(len(keys))]
+	return keys[d.r.IntN(len(keys))]
+}
+
+// addDead gives up one of the timers that are pending.
+func (d *driver) addDead() {
+	name := d.pendingTimer()
+	if name == "" {
+		return
+	}
+	row := *d.ref.keyed.rows[name]
+	_, queue, key, _ := format.ParseTimerKey([]byte(name[1:]))
+	kept := format.TimerRow{Version: row.first, Partition: []byte(row.part), Frame: testFrame([]format.FrameMessage{{Payload: []byte("t")}})}
+	c := &format.Timer{Tenant: format.DefaultTenant, Op: format.TimerDead, Queue: queue, Key: key, Version: row.version, Reason: []byte("why"),
+		Row: kept.Append(nil)}
+	if d.chance(10) {
+		c.Version--
+	}
+	if row.recur != "" && d.chance(70) {
+		c.Due = d.W + 2_000_000
+	}
+	d.buf.AddTimer(c)
+	d.add("dead timer", func(it *format.Result, out *format.Results) error {
+		want, code := d.buried(c, name)
+		if got := out.Timers[it.At]; it.Code != code || got != want {
+			return fmt.Errorf("%+v: got %s %+v, want %s %+v", c, codeNames[it.Code], got, codeNames[code], want)
+		}
+		return nil
+	})
+}
+
+func (d *driver) buried(c *format.Timer, name string) (res format.TimerResult, code format.Code) {
+	row := d.ref.keyed.rows[name]
+	if row == nil || row.version != c.Version {
+		return res, format.CodeGone
+	}
+	q := d.ref.queues[string(c.Queue)]
+	if q == nil || q.part(row.part) == nil {
+		return res, format.CodeUnknownPartition
+	}
+	at := format.TimerOffset | format.Offset(c.Version)
+	d.ref.dead = append(d.ref.dead, refDead{q.part(row.part).id, at, format.TimerGroup})
+	if c.Due == 0 {
+		delete(d.ref.keyed.rows, name)
+		return format.TimerResult{Status: format.TimerFiled}, format.CodeOK
+	}
+	row.again(d.ref.keyed.next(), c.Due)
+	return format.TimerResult{Status: format.TimerFiled, Version: row.version, Due: row.due}, format.CodeOK
+}
+
+// addFire fires one of the timers that are pending, mostly one that is due, as it is now.
+func (d *driver) addFire() {
+	name := d.pendingTimer()
+	if name == "" {
+		return
+	}
 	row := *d.ref.keyed.rows[name]
 	_, queue, key, _ := format.ParseTimerKey([]byte(name[1:]))
 	c := &format.Fire{Key: key, Version: row.version, Append: format.Append{
@@ -212,8 +272,7 @@ func (d *driver) fired(c *format.Fire, name, part string, ids []string, place fo
 	case c.Next == 0:
 		delete(d.ref.keyed.rows, name)
 	default:
-		row.version, row.due, row.attempts, row.note = d.ref.keyed.next(), c.Next, 0, ""
-		row.fires++
+		row.again(d.ref.keyed.next(), c.Next)
 	}
 	return code, err
 }

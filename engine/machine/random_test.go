@@ -57,7 +57,7 @@ func TestRandom(t *testing.T) {
 		"ack unresolvable", "push stale-evidence", "push duplicate", "claim", "reveal ok", "detached", "filed", "snapshot",
 		"log start asked", "conflated", "admin ok", "admin gone", "ids forgotten", "txn ok", "txn precondition", "txn duplicate", "txn unknown-queue",
 		"txn lease-invalid", "txn stale-evidence", "once ok", "once repeated", "once mismatch", "once stale-evidence", "fire ok",
-		"fire gone", "fire stale-evidence", "lock ok", "lock stale-evidence", "timer ok", "timer gone", "position ok",
+		"fire gone", "fire stale-evidence", "lock ok", "lock stale-evidence", "timer ok", "timer gone", "dead timer ok", "position ok",
 		"group ok", "group gone", "group position refused", "group decided"} {
 		if stats[k] == 0 && !testing.Short() {
 			t.Errorf("%s never happened", k)
@@ -241,6 +241,8 @@ func (d *driver) command() {
 		d.addTxn()
 	case n >= 115:
 		d.addFire()
+	case n >= 114:
+		d.addDead()
 	case n >= 112:
 		d.addTimer(false)
 	case n >= 108:

@@ -26,6 +26,7 @@ type refRow struct {
 	w               format.Wall
 	fires           uint64
 	attempts        uint32
+	refused         uint32
 	note            string
 	first           uint64 // version at the schedule
 	firstDue        format.Wall
@@ -215,6 +216,9 @@ func (k *refKeyed) timer(c *format.Timer, w format.Wall, place format.Place) (re
 		}
 		row.version, row.due, row.note = k.next(), due, string(c.Reason)
 		row.attempts++
+		if c.Counted {
+			row.refused++
+		}
 		res.Status = format.TimerRescheduled
 	}
 	res.Version, res.Due = row.version, row.due
@@ -258,7 +262,8 @@ func (r *refRow) same(m *Machine, key string, value []byte) error {
 		head, _ := m.TimerHead(t, queue, k)
 		if err != nil || row.Version != r.first || row.Due != r.firstDue || row.Place != r.place || row.W != r.w ||
 			string(row.Partition) != r.part || string(row.TransactionID) != r.tx || string(row.Recur) != r.recur ||
-			head.Version != r.version || head.Due != r.due || head.Fires != r.fires || head.Attempts != r.attempts || head.LastError != r.note {
+			head.Version != r.version || head.Due != r.due || head.Fires != r.fires || head.Attempts != r.attempts || head.LastError != r.note ||
+			head.Refused != r.refused {
 			return fmt.Errorf("%+v, head %+v, %v", row, head, err)
 		}
 	case FamilyOnce:

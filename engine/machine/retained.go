@@ -43,9 +43,10 @@ func (m *Machine) LeasedRanges(yield func(part format.PartitionID, next, end for
 	}
 }
 
-// DeadAddresses yields where dead letters are, of all tenants, until yield answers false.
+// DeadAddresses yields the messages that dead letters point to, of all tenants, until yield answers false. Those of
+// timers point to none.
 func (m *Machine) DeadAddresses(yield func(part format.PartitionID, at format.Offset) bool) {
-	m.deadByAddr.Ascend(func(a deadAddr) bool { return yield(a.part, a.offset) })
+	m.deadByAddr.Ascend(func(a deadAddr) bool { return a.offset >= format.TimerOffset || yield(a.part, a.offset) })
 }
 
 // LongestWindow is the longest dedup window of any queue: ids older than it make no duplicate.

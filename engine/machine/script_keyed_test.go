@@ -17,7 +17,8 @@ import (
 //	txn PARTS / once KEY BODY PARTS [keep=1h]
 //	kv put|delete|incr|check NS/KEY [value or delta] [expect=N] [required] [keep=5s] [min=N] [max=N]
 //	lock acquire NAME [owner=X] [limit=N] [keep=5s] / renew NAME [slot=N] token=N [owner=X] [since=-5s] / release NAME [slot=N] token=N
-//	timer schedule Q/KEY due=5s|at:5s [part=P] [tx=ID] [recur=R] / cancel Q/KEY / failed Q/KEY version=N due=1s REASON
+//	timer schedule Q/KEY due=5s|at:5s [part=P] [tx=ID] [recur=R] / cancel Q/KEY / failed Q/KEY version=N due=1s [counted] REASON
+//	timer dead Q/KEY version=N [due=at:5s] [part=P] [tx=ID] REASON
 //	fire Q/KEY version=N [next=5s] [part=P] [tx=ID]
 //	position Q/P GROUP OFFSET|end|forget [create=all|new] [note=TEXT]
 func (r *rig) addKeyed(plain []string, by map[string]string, cmd string) bool {
@@ -92,7 +93,7 @@ func (r *rig) addKV(plain []string, by map[string]string, keep int64) {
 func (r *rig) addTimer(plain []string, by map[string]string) {
 	queue, key, _ := strings.Cut(plain[1], "/")
 	c := format.Timer{
-		Tenant: format.DefaultTenant, Op: map[string]format.TimerOp{"schedule": 1, "cancel": 2, "failed": 3}[plain[0]],
+		Tenant: format.DefaultTenant, Op: map[string]format.TimerOp{"schedule": 1, "cancel": 2, "failed": 3, "dead": 4}[plain[0]],
 		Queue: []byte(queue), Key: []byte(key), Partition: []byte(by["part"]), TransactionID: []byte(by["tx"]),
 		Recur: []byte(by["recur"]), Frame: testFrame([]format.FrameMessage{{Payload: []byte("t")}}), Version: uint64(num(by["version"])),
 	}
@@ -103,8 +104,15 @@ func (r *rig) addTimer(plain []string, by map[string]string) {
 			c.Due, c.Relative = format.Wall(dur(v).Microseconds()), true
 		}
 	}
-	if c.Op == format.TimerFailed {
-		c.Reason = []byte(strings.Join(plain[2:], " "))
+	switch words := plain[2:]; c.Op {
+	case format.TimerFailed:
+		if c.Counted = has(words, "counted"); c.Counted {
+			words = words[1:]
+		}
+		c.Reason = []byte(strings.Join(words, " "))
+	case format.TimerDead:
+		c.Reason = []byte(strings.Join(words, " "))
+		c.Row = (&format.TimerRow{Partition: c.Partition, TransactionID: c.TransactionID, Frame: c.Frame}).Append(nil)
 	}
 	r.buf.AddTimer(&c)
 }
@@ -148,7 +156,7 @@ var kvReasons = map[format.KVReason]string{
 
 var timerStatuses = map[format.TimerStatus]string{
 	0: "-", format.TimerScheduled: "scheduled", format.TimerRescheduled: "rescheduled", format.TimerCancelled: "cancelled",
-	format.TimerAbsent: "absent",
+	format.TimerAbsent: "absent", format.TimerFiled: "filed",
 }
 
 // in shows a time as a distance from now.
@@ -217,8 +225,12 @@ func (r *rig) scriptKeyed(*datadriven.TestData) string {
 			row, err := format.ParseTimerRow(value)
 			t, queue, key, _ := format.ParseTimerKey([]byte(k[1:]))
 			head, ok := r.m.TimerHead(t, queue, key)
-			fmt.Fprintf(&b, "timer %s/%s v=%d tx=%s head=%v,%d due=%s fires=%d attempts=%d %q err=%v\n", queue, key, row.Version,
+			fmt.Fprintf(&b, "timer %s/%s v=%d tx=%s head=%v,%d due=%s fires=%d attempts=%d %q err=%v", queue, key, row.Version,
 				row.TransactionID, ok, head.Version, r.in(head.Due), head.Fires, head.Attempts, head.LastError, err)
+			if head.Refused > 0 {
+				fmt.Fprintf(&b, " refused=%d", head.Refused)
+			}
+			b.WriteByte('\n')
 		case FamilyOnce:
 			row, err := format.ParseOnceRow(value)
 			var got format.Results

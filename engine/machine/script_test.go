@@ -491,8 +491,14 @@ func (r *rig) allDead() (rows []DeadLetter) {
 func (r *rig) scriptDead(*datadriven.TestData) string {
 	var b strings.Builder
 	for _, d := range r.allDead() {
-		reason, _ := DeadLetterReason([]byte(r.keyed.rows[string(FamilyDeadLetter)+string(d.ID[:])]))
-		fmt.Fprintf(&b, "%s@%d group=%s retries=%d reason=%q\n", pidName(d.Partition), d.Offset, d.Group, d.Retries, reason)
+		row, _ := format.ParseDeadRow([]byte(r.keyed.rows[string(FamilyDeadLetter)+string(d.ID[:])]))
+		if at := d.Offset; d.OfTimer() {
+			timer, err := format.ParseTimerRow(row.Timer)
+			fmt.Fprintf(&b, "%s timer=%s@%d tx=%s err=%v", pidName(d.Partition), row.Key, at-format.TimerOffset, timer.TransactionID, err)
+		} else {
+			fmt.Fprintf(&b, "%s@%d", pidName(d.Partition), at)
+		}
+		fmt.Fprintf(&b, " group=%s retries=%d reason=%q\n", d.Group, d.Retries, row.Reason)
 	}
 	return b.String()
 }

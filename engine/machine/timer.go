@@ -5,7 +5,7 @@ import (
 	"queen/engine/machine/slab"
 )
 
-// applyTimer schedules, cancels or puts off a timer (S-tmr-1 to 10).
+// applyTimer schedules, cancels, puts off or gives up a timer (S-tmr-1 to 10, 17).
 func (m *Machine) applyTimer(c *format.Timer, res *format.TimerResult) format.Code {
 	if !c.Fits() {
 		return format.CodeLimit
@@ -16,6 +16,8 @@ func (m *Machine) applyTimer(c *format.Timer, res *format.TimerResult) format.Co
 		return m.schedule(c, at, res)
 	case format.TimerFailed:
 		return m.putOff(c, at, res)
+	case format.TimerDead:
+		return m.bury(c, at, res)
 	}
 	if res.Status = format.TimerAbsent; at.h != 0 {
 		res.Status = format.TimerCancelled
@@ -59,22 +61,66 @@ func (m *Machine) putOff(c *format.Timer, at keyAt, res *format.TimerResult) for
 	if len(c.Reason) > 0 {
 		note, _ = m.names.Put(c.Reason[:min(len(c.Reason), slab.NameBytesMax)]) // without room it has no reason
 	}
-	num := m.keys.Get(at.h).num
+	num, refused := m.keys.Get(at.h).num, m.keys.Get(at.h).refused()
 	if num&timerAttempts < timerAttempts {
 		num++
 	}
-	m.moveTimer(at.h, m.dueOf(c), num, note)
+	if c.Counted && refused < timerRefusedMost {
+		refused++
+	}
+	m.moveTimer(at.h, m.dueOf(c), num, refused, note)
 	res.Status = format.TimerRescheduled
 	res.Version, res.Due = m.keys.Get(at.h).version, m.keys.Get(at.h).due
 	return format.CodeOK
 }
 
+// bury makes a timer that can not fire a dead letter and ends it, or moves a recurring one on: both or neither
+// (S-tmr-17). What it would have fired goes with it, since there is no place in the log to point to. The letter
+// hangs on the partition that would not take the message; one that is not there refuses no message.
+func (m *Machine) bury(c *format.Timer, at keyAt, res *format.TimerResult) format.Code {
+	if at.h == 0 || m.keys.Get(at.h).version != c.Version {
+		return format.CodeGone
+	}
+	row, err := format.ParseTimerRow(c.Row)
+	if err != nil {
+		return format.CodeMalformed // never: it was decoded
+	}
+	q, ph := m.queueBy(c.Tenant, c.Queue), handle(0)
+	if q != nil {
+		ph = m.partByName(q, row.Partition)
+	}
+	switch {
+	case ph == 0:
+		return format.CodeUnknownPartition
+	case q.opts.EncryptionEnabled && !format.IsSealed(row.Frame):
+		return format.CodeEncryption
+	case m.dead.Len() >= int(slab.HandleMax):
+		return format.CodeLimit
+	}
+	why := format.DeadRow{Retries: m.keys.Get(at.h).refused() + 1, Reason: c.Reason, Key: c.Key, Timer: c.Row}
+	if res.Status = format.TimerFiled; c.Due == 0 {
+		m.remove(at)
+	} else {
+		m.nextFire(at.h, c.Due)
+		res.Version, res.Due = m.keys.Get(at.h).version, m.keys.Get(at.h).due
+	}
+	m.fileDead(q, m.parts.Get(ph), format.TimerOffset|format.Offset(c.Version), format.TimerGroup, why)
+	return format.CodeOK
+}
+
+// nextFire moves a recurring timer on: what went wrong before is forgotten.
+func (m *Machine) nextFire(h handle, due format.Wall) {
+	fires := m.keys.Get(h).num>>24 + 1
+	m.moveTimer(h, min(due, maxStamp), fires<<24, 0, 0)
+}
+
 // moveTimer changes the head of a timer; the row stays.
-func (m *Machine) moveTimer(h handle, due format.Wall, num uint64, note slab.Ref) {
+func (m *Machine) moveTimer(h handle, due format.Wall, num uint64, refused uint32, note slab.Ref) {
 	k := m.keys.Touch(h)
 	m.disarmKey(h, k)
 	m.note(k, note)
 	k.version, k.due, k.num = m.nextVersion(), due, num
+	k.flags = k.flags&(1<<timerRefusedShift-1) | refused<<timerRefusedShift
 	m.armKey(h, k)
 }
 
@@ -108,7 +154,6 @@ func (m *Machine) applyFire(c *format.Fire, res *format.AppendResult) format.Cod
 		m.remove(m.timerAt(c.Tenant, c.Queue, c.Key))
 		return format.CodeOK
 	}
-	fires := m.keys.Get(at.h).num>>24 + 1
-	m.moveTimer(at.h, min(c.Next, maxStamp), fires<<24, 0)
+	m.nextFire(at.h, c.Next)
 	return format.CodeOK
 }

@@ -161,7 +161,7 @@ func (t *txnRun) kv(c *format.KV, res *format.KVResult) format.Code {
 // timer judges a Timer, which only bounds refuse (S-txn-17).
 func (t *txnRun) timer(c *format.Timer) format.Code {
 	switch {
-	case c.Op == format.TimerFailed:
+	case c.Op == format.TimerFailed || c.Op == format.TimerDead:
 		return format.CodeMalformed
 	case !c.Fits():
 		return format.CodeLimit

@@ -194,6 +194,9 @@ type DeadLetter struct {
 	FailedAt  format.Wall
 }
 
+// OfTimer says that a timer could not fire: the message is in the keyed row, and Offset is none.
+func (d *DeadLetter) OfTimer() bool { return d.Offset >= format.TimerOffset }
+
 func (m *Machine) deadView(h handle) DeadLetter {
 	d := m.dead.Get(h)
 	v := DeadLetter{
