@@ -56,6 +56,7 @@ type TimerInfo struct {
 	MaxFires         uint64
 	Until            format.Wall
 	Fires            uint64 // of a recurring one, so far
+	Paused           bool   // it does not fire; what falls due meanwhile is due when it goes on
 	Attempts         uint32 // fires refused since the last schedule
 	LastError        string
 	Created, Updated format.Wall

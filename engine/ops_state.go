@@ -133,7 +133,7 @@ const (
 // Timer schedules or cancels a message for later (S-tmr-*). Exactly one of Delay, At and Cron says when:
 // At when it is not 0, Cron when it is not empty, else Delay.
 type Timer struct {
-	Op         format.TimerOp // TimerSchedule or TimerCancel
+	Op         format.TimerOp // TimerSchedule, TimerCancel, TimerPause or TimerResume
 	Queue, Key string
 	Partition  string
 	Delay      time.Duration
@@ -152,8 +152,8 @@ type Timer struct {
 // TimerItem answers one Timer op.
 type TimerItem struct {
 	Status format.TimerStatus
-	// Due is when it will fire, MessageID what the fired message will have as its id; zero for recurring
-	// timers and cancels.
+	// Due is when it will fire, or would if it were not paused, 0 for cancels. MessageID is what the fired message will
+	// have as its id; zero for recurring timers and whatever is no schedule.
 	Due       format.Wall
 	MessageID format.UUID
 }

@@ -23,7 +23,7 @@ func (d *doCall) timer(i int, op *Timer) *Error {
 		if err := d.scheduled(op, &cmd); err != nil {
 			return err
 		}
-	case format.TimerCancel:
+	case format.TimerCancel, format.TimerPause, format.TimerResume:
 	default:
 		return errBad("op", "", "unknown timer op")
 	}
@@ -104,10 +104,14 @@ func (d *doCall) timerDone(op *Timer, s *submission, it *format.Result, out *Res
 	}
 	res := &s.flight.results.Timers[it.At]
 	out.Timer.Status = res.Status
-	if op.Op == format.TimerCancel {
+	switch op.Op {
+	case format.TimerCancel:
 		if res.Status == format.TimerCancelled && !s.again {
 			d.n.counters.timersCancelled.Add(1)
 		}
+		return
+	case format.TimerPause, format.TimerResume:
+		out.Timer.Due = res.Due
 		return
 	}
 	if !s.again {
@@ -207,7 +211,7 @@ func (n *Node) openFrame(raw []byte, owner seal.Owner) (format.FrameReader, erro
 // info renders it; with its message when asked.
 func (p *pendingTimer) info(n *Node, whole bool) (TimerInfo, error) {
 	out := TimerInfo{Queue: p.queue, Key: p.key, Partition: string(p.row.Partition), Due: p.head.Due,
-		TransactionID: string(p.row.TransactionID), MessageID: p.id(n), Fires: p.head.Fires, Attempts: p.head.Attempts,
+		TransactionID: string(p.row.TransactionID), MessageID: p.id(n), Fires: p.head.Fires, Attempts: p.head.Attempts, Paused: p.head.Paused,
 		LastError: p.head.LastError, Created: p.row.W, Updated: p.row.W}
 	if len(p.row.Recur) > 0 {
 		r, ok := parseRecurrence(p.row.Recur)

@@ -95,7 +95,8 @@ timers_bad_request timers_bad_body timers_bad_op timers_queue_required timers_de
 timers_payload_not_base64 timers_too_many_ops timer_horizon_exceeded timers_horizon timers_read_mode_unknown
 timers_count_prefix_required timers_count_no_paging timers_count_mode_required timers_bad_key timers_bad_txn timers_bad_at
 timers_bad_cron timers_bad_catch_up timers_bad_partition timers_duplicate_in_call timers_payload_too_large timers_disabled
-timers_unavailable timers_error scheduled rescheduled cancelled absent
+timers_bad_max_fires timers_bad_until
+timers_unavailable timers_error scheduled rescheduled cancelled paused resumed absent
 ephemeral_bad_request ephemeral_quota_exceeded ephemeral_queue_not_found queue_full ephemeral_unavailable ephemeral_disabled # in memory
 acked redelivered stale unknown
 UNKNOWN_TOPIC_OR_PARTITION OFFSET_OUT_OF_RANGE BAD_CURSOR # reads by offset
@@ -173,6 +174,15 @@ func TestTimerFieldsAreRefusedByName(t *testing.T) {
 	for body, reason := range map[string]string{
 		op(`"cron":7`):                                        "timers_bad_cron",
 		op(`"cron":"* * * * *","tz":7`):                       "timers_bad_cron",
+		op(`"cron":"* * * * *","maxFires":0`):                 "timers_bad_max_fires",
+		op(`"cron":"* * * * *","maxFires":"3"`):               "timers_bad_max_fires",
+		op(`"cron":"* * * * *","maxFires":1.5`):               "timers_bad_max_fires",
+		op(`"cron":"* * * * *","until":"soon"`):               "timers_bad_until",
+		op(`"cron":"* * * * *","until":7`):                    "timers_bad_until",
+		op(`"cron":"* * * * *","until":"1969-01-01"`):         "timers_bad_until",
+		op(`"cron":"* * * * *","until":"1999-01-01"`):         "timers_bad_cron",
+		op(`"delayMs":1,"maxFires":1`):                        "timers_bad_request",
+		op(`"delayMs":1,"until":"2999-01-01"`):                "timers_bad_request",
 		op(`"delayMs":1,"partition":""`):                      "timers_bad_partition",
 		op(`"delayMs":1,"partition":7`):                       "timers_bad_partition",
 		op(`"delayMs":1,"txn":7`):                             "timers_bad_txn",

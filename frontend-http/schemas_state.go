@@ -48,7 +48,8 @@ var keyedShapes = map[string]string{
 
 	"TimerCall": "operations:[TimerOp]",
 	"TimerOp": "op:string queue:string timerKey:string partition?:string|null delayMs?:int|null at?:string|null " +
-		"cron?:string|null tz?:string|null catchUp?:string|null txn?:string|null payload?:string payloadZstd?:bool " +
+		"cron?:string|null tz?:string|null catchUp?:string|null maxFires?:int|null until?:string|null txn?:string|null " +
+		"payload?:string payloadZstd?:bool " +
 		"encrypted?:bool",
 	"TimerResults": "results:[TimerIndexed]",
 	"TimerIndexed": "index:int ok:bool status:string queue:string timerKey:string txn:string|null " +
@@ -57,10 +58,11 @@ var keyedShapes = map[string]string{
 	"TimerRead": "found:bool queue?:string timerKey?:string partition?:string deliverAt?:string txn?:string|null " +
 		"messageId?:string|null payload?:string payloadZstd?:bool encrypted?:bool producerSub?:string|null " +
 		"attempts?:int lastError?:string|null claimed?:bool createdAt?:string|null updatedAt?:string|null " +
-		"cron?:string tz?:string|null catchUp?:string fires?:int",
+		"cron?:string tz?:string|null catchUp?:string fires?:int maxFires?:int until?:string paused?:bool",
 	"TimerList": "rows?:[TimerRow] truncated?:bool nextAfter?:string|null count?:int",
 	"TimerRow": "timerKey:string partition:string deliverAt:string txn:string|null messageId:string|null attempts:int " +
-		"lastError:string|null claimed:bool cron?:string tz?:string|null catchUp?:string fires?:int",
+		"lastError:string|null claimed:bool cron?:string tz?:string|null catchUp?:string fires?:int maxFires?:int " +
+		"until?:string paused:bool",
 
 	"StreamQuery": "name:string source_queue:string sink_queue?:string config_hash:string reset?:bool",
 	"StreamRegistered": "success:bool query_id?:string name?:string config_hash?:string fresh?:bool reset?:bool " +

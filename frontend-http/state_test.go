@@ -1,7 +1,9 @@
 package frontendhttp
 
 import (
+	"encoding/json"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -130,6 +132,39 @@ func TestTimerVerdicts(t *testing.T) {
 	n.get("/api/v1/timers/r?mode=count&prefix=a").is(200).equal(`1`, "count")
 	n.do("DELETE", "/api/v1/timers/r/a%2F1?txn=y", "").is(200).equal(`"cancelled"`, "status").equal(`"y"`, "txn")
 	n.do("DELETE", "/api/v1/timers/r/a%2F1", "").is(200).equal(`"absent"`, "status").equal(`false`, "ok")
+}
+
+// TestTimerPauseAndEnd: a recurring timer tells how often it fired and when it ends; paused it does not fire, resumed it goes on
+// as its catchUp says (R-17).
+func TestTimerPauseAndEnd(t *testing.T) {
+	n, clock := startNodeOn(t)
+	op := func(ops string) answer { return n.post("/api/v1/timers", `{"operations":[`+ops+`]}`).is(200) }
+	hold := func(verb string) answer { return op(`{"op":"` + verb + `","queue":"r","timerKey":"m"}`) }
+	wait := func(fires int) { // for the node's own loop
+		t.Helper()
+		for end := time.Now().Add(patience); n.get("/api/v1/timers/r/m").is(200).at("fires") != json.Number(fmt.Sprint(fires)); {
+			if time.Now().After(end) {
+				t.Fatalf("not %d fires: %s", fires, n.get("/api/v1/timers/r/m").body)
+			}
+			runtime.Gosched()
+		}
+	}
+	hold("pause").equal(`false`, "results", 0, "ok").equal(`"absent"`, "results", 0, "status").lacks("results", 0, "deliverAt")
+	op(`{"op":"schedule","queue":"r","timerKey":"m","cron":"* * * * *","maxFires":5,"until":"2026-11-29T23:00:00Z","payload":"MQ=="}`)
+	n.get("/api/v1/timers/r/m").is(200).equal(`5`, "maxFires").equal(`"2026-11-29T23:00:00.000000Z"`, "until").equal(`false`, "paused").
+		equal(`0`, "fires")
+	clock.Advance(time.Minute)
+	wait(1)
+	hold("pause").equal(`true`, "results", 0, "ok").equal(`"paused"`, "results", 0, "status").
+		equal(`"2026-11-29T10:02:00.000000Z"`, "results", 0, "deliverAt").lacks("results", 0, "messageId")
+	hold("pause").equal(`"paused"`, "results", 0, "status")
+	clock.Advance(10 * time.Minute)
+	n.push1("r", "other", "a", `1`) // an entry, after which the loop looks what is due
+	n.get("/api/v1/timers/r").is(200).equal(`true`, "rows", 0, "paused").equal(`1`, "rows", 0, "fires").equal(`5`, "rows", 0, "maxFires")
+	n.post("/api/v1/transaction", `{"timers":[{"op":"resume","queue":"r","timerKey":"m"}]}`).is(200).equal(`true`, "success").
+		equal(`"resumed"`, "results", 0, "status")
+	wait(2) // one for all that were missed
+	n.get("/api/v1/timers/r/m").is(200).equal(`false`, "paused").equal(`"2026-11-29T10:12:00.000000Z"`, "deliverAt")
 }
 
 // TestTimerCallIsWhole: a call with a bad op schedules, replaces and cancels nothing, whoever refuses the op, and says which one it

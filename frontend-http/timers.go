@@ -14,7 +14,7 @@ import (
 func timerRoutes() []*route {
 	return []*route{
 		{Method: "POST", Path: "/api/v1/timers", Access: writeOnly, Mark: common,
-			Summary: "Schedule and cancel messages for later.", Request: "TimerCall", Response: "TimerResults",
+			Summary: "Schedule, pause, resume and cancel messages for later.", Request: "TimerCall", Response: "TimerResults",
 			Status: 200, Errors: familyTimers, Op: "timers", Keyed: true, Handle: timers},
 		{Method: "DELETE", Path: "/api/v1/timers/:queue/*timerKey", Access: readWrite, Mark: common,
 			Summary: "Cancel one timer.", Query: []param{{Name: "txn", Type: "string"}}, Response: "TimerResult",
@@ -94,6 +94,7 @@ func (c *call) commitTimers(ops []engine.Op) ([]engine.Result, error) {
 var timerStatuses = map[format.TimerStatus]string{
 	format.TimerScheduled: "scheduled", format.TimerRescheduled: "rescheduled",
 	format.TimerCancelled: "cancelled", format.TimerAbsent: "absent",
+	format.TimerPaused: "paused", format.TimerResumed: "resumed",
 }
 
 func (o *out) timerItem(op *engine.Timer, txn string, it *engine.TimerItem) {
@@ -110,6 +111,8 @@ func (o *out) timerItem(op *engine.Timer, txn string, it *engine.TimerItem) {
 	}
 	if op.Op == format.TimerSchedule {
 		o.uuid("messageId", it.MessageID)
+	}
+	if it.Due != 0 {
 		o.time("deliverAt", it.Due)
 	}
 }
@@ -201,6 +204,7 @@ func (o *out) timerRow(t *engine.TimerInfo) {
 	o.count("attempts", uint64(t.Attempts))
 	o.strOrNull("lastError", t.LastError)
 	o.bool("claimed", false)
+	o.bool("paused", t.Paused)
 	if t.Cron == "" {
 		return
 	}
@@ -208,6 +212,12 @@ func (o *out) timerRow(t *engine.TimerInfo) {
 	o.strOrNull("tz", t.Zone)
 	o.str("catchUp", [...]string{"one", "all", "skip"}[t.CatchUp])
 	o.count("fires", t.Fires)
+	if t.MaxFires != 0 {
+		o.count("maxFires", t.MaxFires)
+	}
+	if t.Until != 0 {
+		o.time("until", t.Until)
+	}
 }
 
 // listTimers answers GET /api/v1/timers/:queue.

@@ -76,8 +76,12 @@ func (b *timerBatch) decode(ms jsonObject) *keyedRefusal {
 		op.Message.TransactionID = txn
 	case "cancel":
 		op.Op, op.Message.TransactionID = format.TimerCancel, txn
+	case "pause":
+		op.Op, op.Message.TransactionID = format.TimerPause, txn
+	case "resume":
+		op.Op, op.Message.TransactionID = format.TimerResume, txn
 	default:
-		return timersBad("timers_bad_op", "op must be schedule, reschedule or cancel")
+		return timersBad("timers_bad_op", "op must be schedule, reschedule, cancel, pause or resume")
 	}
 	id := op.Queue + "\x00" + op.Key
 	if b.seen == nil {
@@ -129,8 +133,8 @@ func (b *timerBatch) when(op *engine.Timer, ms jsonObject) *keyedRefusal {
 	if given != 1 {
 		return timersBad("timers_delay_required", "exactly one of delayMs, at and cron is needed")
 	}
-	if absent(cron) && (ms.has("tz") || ms.has("catchUp")) {
-		return timersBad("timers_bad_request", "tz and catchUp go with cron")
+	if absent(cron) && (ms.has("tz") || ms.has("catchUp") || ms.has("maxFires") || ms.has("until")) {
+		return timersBad("timers_bad_request", "tz, catchUp, maxFires and until go with cron")
 	}
 	switch {
 	case !absent(delay):
@@ -180,12 +184,35 @@ func (b *timerBatch) repeating(op *engine.Timer, ms jsonObject) *keyedRefusal {
 	default:
 		return timersBad("timers_bad_catch_up", "catchUp must be one, all or skip")
 	}
+	if bad := timerEnd(op, ms); bad != nil {
+		return bad
+	}
 	if err := op.CheckCron(b.now); err != nil {
 		detail := err.Field + ": " + err.Message
 		if err.Limit != "" {
 			detail += ", want " + err.Limit
 		}
 		return timersBad("timers_bad_cron", detail)
+	}
+	return nil
+}
+
+// timerEnd reads when a recurring timer is done: after so many fires, or at the last time that is not later.
+func timerEnd(op *engine.Timer, ms jsonObject) *keyedRefusal {
+	if raw := ms.get("maxFires"); !absent(raw) {
+		n, ok := wholeNumber(raw)
+		if !ok || n < 1 {
+			return timersBad("timers_bad_max_fires", "maxFires must be an integer of at least 1")
+		}
+		op.MaxFires = uint64(n)
+	}
+	if !absent(ms.get("until")) {
+		s, _ := ms.text("until")
+		w, ok := parseInstant(s)
+		if !ok || w <= 0 {
+			return timersBad("timers_bad_until", "until must be an ISO-8601 instant after 1970")
+		}
+		op.Until = w
 	}
 	return nil
 }

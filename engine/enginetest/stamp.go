@@ -74,7 +74,9 @@ func (s *state) nextDue() (time.Duration, bool) {
 		}
 	}
 	for _, row := range s.keyed.timers {
-		at(int64(row.due - s.w))
+		if !row.paused {
+			at(int64(row.due - s.w))
+		}
 	}
 	for _, row := range s.keyed.kv {
 		at(int64(row.expires - s.w))

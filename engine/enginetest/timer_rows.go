@@ -29,6 +29,7 @@ type timerRow struct {
 	attempts  uint32
 	refused   uint32 // of the attempts, those that would be refused again
 	lastError string
+	paused    bool
 	created   format.Wall
 	updated   format.Wall
 }
@@ -36,7 +37,7 @@ type timerRow struct {
 func (r *timerRow) view(message bool) engine.TimerInfo {
 	info := engine.TimerInfo{Queue: r.at.queue, Key: r.at.key, Partition: r.op.Partition, Due: r.due, MessageID: r.id,
 		TransactionID: r.op.Message.TransactionID, Cron: r.op.Cron, Zone: r.op.Zone, CatchUp: r.op.CatchUp,
-		MaxFires: r.op.MaxFires, Until: r.op.Until, Fires: r.fires,
+		MaxFires: r.op.MaxFires, Until: r.op.Until, Fires: r.fires, Paused: r.paused,
 		Attempts: r.attempts, LastError: r.lastError, Created: r.created, Updated: r.updated}
 	if message {
 		info.Message = copyMessage(r.op.Message)
@@ -73,7 +74,8 @@ func (s *state) checkTimer(t format.Tenant, op *engine.Timer) *engine.Error {
 	if e := badKey("timerKey", op.Key); e != nil {
 		return e
 	}
-	if op.Op == format.TimerCancel {
+	switch op.Op {
+	case format.TimerCancel, format.TimerPause, format.TimerResume:
 		return nil
 	}
 	horizon := engine.MaxTimerHorizon
@@ -117,6 +119,9 @@ func (s *state) checkTimer(t format.Tenant, op *engine.Timer) *engine.Error {
 func (s *state) timer(by engine.Caller, op *engine.Timer) engine.TimerItem {
 	k := timerKey{by.Tenant, op.Queue, op.Key}
 	old := s.keyed.timers[k]
+	if op.Op == format.TimerPause || op.Op == format.TimerResume {
+		return s.pause(old, op.Op == format.TimerPause)
+	}
 	if op.Op == format.TimerCancel {
 		if old == nil {
 			return engine.TimerItem{Status: format.TimerAbsent}
@@ -150,10 +155,24 @@ func (s *state) timer(by engine.Caller, op *engine.Timer) engine.TimerItem {
 	return item
 }
 
+// pause holds a timer back or lets it go on.
+func (s *state) pause(row *timerRow, on bool) engine.TimerItem {
+	if row == nil {
+		return engine.TimerItem{Status: format.TimerAbsent}
+	}
+	next := *row
+	next.paused = on
+	s.keyed.timers[row.at] = &next
+	if on {
+		return engine.TimerItem{Status: format.TimerPaused, Due: row.due}
+	}
+	return engine.TimerItem{Status: format.TimerResumed, Due: row.due}
+}
+
 // dueTimers lists the timers whose time has come, oldest first.
 func (s *state) dueTimers() (due []*timerRow) {
 	for _, row := range s.keyed.timers {
-		if row.due <= s.w {
+		if row.due <= s.w && !row.paused {
 			due = append(due, row)
 		}
 	}

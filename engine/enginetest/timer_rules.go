@@ -203,6 +203,7 @@ var timerRules = []rule{
 	}},
 	{"S-tmr-17", "a timer that can not fire becomes a dead letter", deadTimerRule},
 	{"S-tmr-18", "a recurring timer fires again and again", recurringRule},
+	{"S-tmr-8", "what is paused does not fire before it is resumed", pauseRule},
 }
 
 // refuse lets a timer that is due in a second be refused so often that it is given up, not earlier.
@@ -270,6 +271,47 @@ func recurring(cron string) engine.Timer {
 	op := schedule("c", 0)
 	op.Cron, op.Message.TransactionID = cron, ""
 	return op
+}
+
+// pauseRule is R-17: a pause holds whatever fell due before it and after it, once only; a schedule ends it.
+func pauseRule(r *rig) {
+	hold := func(key string, op format.TimerOp) engine.TimerItem {
+		return r.timer(engine.Timer{Op: op, Queue: "q", Key: key})
+	}
+	equal(r, "pause of nothing", hold("k", format.TimerPause).Status, format.TimerAbsent)
+	equal(r, "resume of nothing", hold("k", format.TimerResume).Status, format.TimerAbsent)
+	due := r.timer(schedule("k", time.Minute)).Due
+	for range 2 {
+		item := hold("k", format.TimerPause)
+		check(r, item.Status == format.TimerPaused && item.Due == due, "%+v", item)
+	}
+	r.advance(time.Hour)
+	info, there := r.pending("k")
+	check(r, there && info.Paused && info.Due == due && info.Attempts == 0, "%+v", info)
+	equal(r, "resume", hold("k", format.TimerResume).Status, format.TimerResumed)
+	r.advance(time.Microsecond)
+	r.stored("q", "p", "t-k")
+	for _, c := range []struct {
+		policy engine.CatchUp
+		want   []string
+	}{{engine.CatchUpOne, []string{"c@1", "c@2"}}, {engine.CatchUpAll, []string{"c@1", "c@2", "c@3", "c@4", "c@5"}}, {engine.CatchUpSkip, []string{"c@1"}}} {
+		op := recurring("* * * * *")
+		op.CatchUp, op.Partition, op.MaxFires = c.policy, fmt.Sprint("p", c.policy), 5
+		r.timer(op)
+		r.advance(time.Minute)
+		hold("c", format.TimerPause)
+		r.advance(20 * time.Minute)
+		r.stored("q", op.Partition, "c@1")
+		hold("c", format.TimerResume)
+		r.advance(time.Microsecond)
+		r.stored("q", op.Partition, c.want...)
+		r.cancel("c")
+	}
+	r.timer(schedule("n", time.Minute))
+	hold("n", format.TimerPause)
+	r.timer(schedule("n", time.Minute))
+	r.advance(time.Minute)
+	r.stored("q", "p", "t-k", "t-n")
 }
 
 // recurringRule is R-17: times by cron and zone, numbered messages, an end. What happens to fires that are missed

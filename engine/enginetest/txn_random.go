@@ -16,7 +16,7 @@ import (
 const opLock = "lock"
 
 // opTimer is a call of timer ops, one letter of What each, on timer N and those behind it: s schedule, at a time of the
-// calendar with flag t, c cancel. For is how far ahead, Part where the message goes.
+// calendar with flag t, c cancel, p pause, r resume. For is how far ahead, Part where the message goes.
 const opTimer = "timer"
 
 // timerQueue has no options and nobody else's messages: what holds fires back is another test's.
@@ -35,7 +35,7 @@ func (g *generator) lock() Op {
 func (g *generator) timer() Op {
 	o := Op{Kind: opTimer, N: g.r.IntN(8), Part: g.r.IntN(2), For: g.span(time.Minute), Flags: g.flag("t", 30)}
 	for range 1 + g.r.IntN(3) {
-		o.What += string("sssc"[g.r.IntN(4)])
+		o.What += string("sssscprr"[g.r.IntN(8)])
 	}
 	return o
 }
@@ -88,7 +88,14 @@ func (p *player) lockOps(o Op) (ops []engine.Op) {
 // timerOps makes the ops of a call.
 func (p *player) timerOps(o Op) (ops []engine.Op) {
 	for i, letter := range o.What {
-		ops = append(ops, p.timerOp(o, o.N+i, letter == 'c'))
+		op := p.timerOp(o, o.N+i, letter != 's')
+		switch letter {
+		case 'p':
+			op.Op = format.TimerPause
+		case 'r':
+			op.Op = format.TimerResume
+		}
+		ops = append(ops, op)
 	}
 	return ops
 }
@@ -299,7 +306,8 @@ func (p *player) judgeTimer(op *engine.Timer, g, w *engine.TimerItem) (string, e
 		}
 	}
 	return [...]string{format.TimerScheduled: "timer scheduled", format.TimerRescheduled: "timer rescheduled",
-		format.TimerCancelled: "timer cancelled", format.TimerAbsent: "timer absent"}[g.Status], nil
+		format.TimerCancelled: "timer cancelled", format.TimerAbsent: "timer absent", format.TimerPaused: "timer paused",
+		format.TimerResumed: "timer resumed"}[g.Status], nil
 }
 
 // adoptTimer takes the engine's id of the message of a timer into the model.
@@ -363,6 +371,7 @@ var keyedVerdicts = []string{
 	"kv incr limit", "kv incr type", "kv check applied", "kv check exists", "kv check absent", "kv check version", "kv read",
 	"lock acquire granted", "lock acquire refused", "lock held already", "lock renew granted", "lock renew refused", "lock released",
 	"lock release refused", "timer scheduled", "timer rescheduled", "timer cancelled", "timer absent",
+	"timer paused", "timer resumed",
 	"timer fired", "again answered", "again refused", "txn idempotency_mismatch",
 }
 

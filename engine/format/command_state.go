@@ -121,6 +121,9 @@ const (
 	// TimerDead files the timer at Version, whose fires were refused for good too often, as a dead letter of the
 	// partition that its message was for, and ends it; a recurring one goes on at Due (S-tmr-17).
 	TimerDead TimerOp = 4
+	// TimerPause holds a timer back, TimerResume lets it go on: what fell due meanwhile is due then.
+	TimerPause  TimerOp = 5
+	TimerResume TimerOp = 6
 )
 
 // TimerGroup is the consumer group under which timers that could not fire are dead letters.

@@ -217,7 +217,7 @@ func (r *CommandReader) Timer(v *Timer) error {
 	d := r.open(KindTimer)
 	flags := d.flags(flagDefaultTenant | timerRelative | timerCounted)
 	*v = Timer{
-		Op: TimerOp(d.enum(uint8(TimerDead))), Tenant: d.tenant(flags), Queue: d.bytes(), Key: d.name(),
+		Op: TimerOp(d.enum(uint8(TimerResume))), Tenant: d.tenant(flags), Queue: d.bytes(), Key: d.name(),
 		Relative: flags&timerRelative != 0, Counted: flags&timerCounted != 0,
 	}
 	switch v.Op {

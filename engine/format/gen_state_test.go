@@ -159,7 +159,7 @@ func (g gen) kv(keep int64) *KV {
 }
 
 func (g gen) timer() *Timer {
-	v := &Timer{Tenant: g.tenant(), Op: TimerOp(1 + g.IntN(4)), Queue: g.bytes(9), Key: g.key(40)}
+	v := &Timer{Tenant: g.tenant(), Op: TimerOp(1 + g.IntN(6)), Queue: g.bytes(9), Key: g.key(40)}
 	switch v.Op {
 	case TimerSchedule:
 		_, frame := g.frame(1)

@@ -29,6 +29,8 @@ func stateGoldens() []golden {
 		Tenant: DefaultTenant, Op: TimerFailed, Queue: []byte("q"), Key: []byte("k"), Due: goldenWall, Version: 300,
 		Reason: []byte("full"),
 	}
+	pause, resume := *cancel, *cancel
+	pause.Op, resume.Op = TimerPause, TimerResume
 	counted := *failed
 	counted.Counted = true
 	dead := &Timer{
@@ -67,6 +69,10 @@ func stateGoldens() []golden {
 			"1 flags: default tenant\n1 op: cancel\n2 queue\n2 key"),
 		commandGolden("timer_failed", func(b *CommandBuf) { b.AddTimer(failed) }, failed,
 			"1 flags: default tenant\n1 op: failed\n2 queue\n2 key\n8 due, zigzag\n2 version\n5 reason"),
+		commandGolden("timer_pause", func(b *CommandBuf) { b.AddTimer(&pause) }, &pause,
+			"1 flags: default tenant\n1 op: pause\n2 queue\n2 key"),
+		commandGolden("timer_resume", func(b *CommandBuf) { b.AddTimer(&resume) }, &resume,
+			"1 flags: default tenant\n1 op: resume\n2 queue\n2 key"),
 		commandGolden("timer_counted", func(b *CommandBuf) { b.AddTimer(&counted) }, &counted,
 			"1 flags: default tenant, counted\n1 op: failed\n2 queue\n2 key\n8 due, zigzag\n2 version\n5 reason"),
 		commandGolden("timer_dead", func(b *CommandBuf) { b.AddTimer(dead) }, dead,

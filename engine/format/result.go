@@ -101,6 +101,9 @@ const (
 	TimerAbsent      TimerStatus = 4
 	// TimerFiled: it is a dead letter; a recurring one goes on at Due.
 	TimerFiled TimerStatus = 5
+	// TimerPaused and TimerResumed: it is held back, or is not, whatever it was before.
+	TimerPaused  TimerStatus = 6
+	TimerResumed TimerStatus = 7
 )
 
 // TimerResult is the verdict about one Timer command. The id of the message it will fire is that of the

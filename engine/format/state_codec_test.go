@@ -133,6 +133,8 @@ func TestStateCommandsRefuse(t *testing.T) {
 		"counted":         {timer(func(v *Timer) { v.Op, v.Counted, v.Relative = TimerFailed, true, false }), true},
 		"counted, no try": {timer(func(v *Timer) { v.Counted = true }), false},
 		"dead":            {dead(func(*Timer) {}), true},
+		"relative pause":  {timer(func(v *Timer) { v.Op, v.Relative = TimerPause, true }), false},
+		"timer op":        {timer(func(v *Timer) { v.Op, v.Relative = TimerResume+1, false }), false},
 		"dead relative":   {dead(func(v *Timer) { v.Relative = true }), false},
 		"dead goes back":  {dead(func(v *Timer) { v.Due = -1 }), false},
 		"dead no timer":   {dead(func(v *Timer) { v.Row = v.Row[:20] }), false},

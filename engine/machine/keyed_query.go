@@ -31,6 +31,8 @@ type TimerHead struct {
 	Attempts  uint32
 	Refused   uint32
 	LastError string
+	// Paused says that it does not fire, whatever is due.
+	Paused bool
 }
 
 func (m *Machine) headOf(h handle) KeyHead {
@@ -72,7 +74,7 @@ func (m *Machine) TimerHead(t format.Tenant, queue, key []byte) (TimerHead, bool
 
 func (m *Machine) timerHead(h handle) TimerHead {
 	k := m.keys.Get(h)
-	head := TimerHead{KeyHead: m.headOf(h), Fires: k.num >> 24, Attempts: uint32(k.num & timerAttempts), Refused: k.refused()}
+	head := TimerHead{KeyHead: m.headOf(h), Fires: k.num >> 24, Attempts: uint32(k.num & timerAttempts), Refused: k.refused(), Paused: k.flags&keyPaused != 0}
 	if k.note != 0 {
 		head.LastError = string(m.names.Get(k.note))
 	}

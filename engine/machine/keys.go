@@ -49,6 +49,7 @@ const (
 	keyFamily     = 0xff
 	keyKindShift  = 8
 	keyPermit     = 1 << 16
+	keyPaused     = 1 << 17 // timer that does not come due
 	timerAttempts = 1<<24 - 1
 
 	timerRefusedShift = 24
@@ -246,6 +247,7 @@ func (m *Machine) keyBytes(k *keyRec) []byte {
 func (m *Machine) armKey(h handle, k *keyRec) {
 	switch {
 	case k.due == 0:
+	case k.flags&keyPaused != 0:
 	case k.family() == FamilyTimer:
 		m.timerDue.ReplaceOrInsert(timerKey{k.due, h})
 	default:
@@ -255,7 +257,7 @@ func (m *Machine) armKey(h handle, k *keyRec) {
 
 func (m *Machine) disarmKey(h handle, k *keyRec) {
 	switch {
-	case k.due == 0:
+	case k.due == 0 || k.flags&keyPaused != 0:
 	case k.family() == FamilyTimer:
 		m.timerDue.Delete(timerKey{k.due, h})
 	default:

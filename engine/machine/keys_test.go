@@ -28,12 +28,12 @@ func checkKeys(m *Machine) error {
 			return fmt.Errorf("key %d: %+v", h, *k)
 		case timed != (k.due != 0 && !isTimer) || timed && due != int64(k.due):
 			return fmt.Errorf("key %d: expiry %v at %d, want %d", h, timed, due, k.due)
-		case isTimer && !m.timerDue.Has(timerKey{k.due, h}):
-			return fmt.Errorf("timer %d is not among the due ones", h)
+		case isTimer && m.timerDue.Has(timerKey{k.due, h}) == (k.flags&keyPaused != 0):
+			return fmt.Errorf("timer %d, flags %#x: among the due ones, or not", h, k.flags)
 		case k.version > m.keyVersion:
 			return fmt.Errorf("key %d has version %d above %d", h, k.version, m.keyVersion)
 		}
-		if isTimer {
+		if isTimer && k.flags&keyPaused == 0 {
 			timers++
 		} else if timed {
 			dues++

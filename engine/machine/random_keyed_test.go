@@ -117,10 +117,13 @@ func (d *driver) addLock() {
 	d.lastPart().stale = func() bool { return d.ref.keyed.staleRenew(c) }
 }
 
-// addTimer schedules, cancels or puts off a timer.
+// timerOps are what may be done to a timer by name.
+var timerOps = []format.TimerOp{format.TimerSchedule, format.TimerCancel, format.TimerFailed, format.TimerPause, format.TimerResume}
+
+// addTimer schedules, cancels, pauses, resumes or puts off a timer.
 func (d *driver) addTimer(inTxn bool) {
 	c := &format.Timer{
-		Tenant: format.DefaultTenant, Op: format.TimerOp(1 + d.r.IntN(3)), Queue: []byte(d.queueName()),
+		Tenant: format.DefaultTenant, Op: timerOps[d.r.IntN(len(timerOps))], Queue: []byte(d.queueName()),
 		Key: []byte{byte('a' + d.r.IntN(3))}, Due: format.Wall(d.r.IntN(6_000_000) - 1_000_000), Relative: d.chance(50),
 		Partition: []byte(d.partName()), Frame: testFrame([]format.FrameMessage{{Payload: []byte("t")}}),
 	}
@@ -139,7 +142,7 @@ func (d *driver) addTimer(inTxn bool) {
 	if row := d.ref.keyed.rows[timerKeyOf(c.Queue, c.Key)]; row != nil && c.Op == format.TimerFailed && d.chance(80) {
 		c.Version, c.Reason, c.Counted = row.version, []byte("why"), d.chance(50)
 	}
-	if c.Op == format.TimerCancel {
+	if c.Op != format.TimerSchedule && c.Op != format.TimerFailed {
 		c.Relative = false
 	}
 	place := d.place()
@@ -164,7 +167,7 @@ func (r *refRow) again(version uint64, due format.Wall) {
 func (d *driver) pendingTimer() string {
 	var keys []string
 	for k, row := range d.ref.keyed.rows {
-		if row.family == FamilyTimer && (row.due <= d.W || d.chance(10)) {
+		if row.family == FamilyTimer && (row.due <= d.W && !row.paused || d.chance(10)) {
 			keys = append(keys, k)
 		}
 	}
@@ -263,7 +266,7 @@ func (d *driver) addFire() {
 
 func (d *driver) fired(c *format.Fire, name, part string, ids []string, place format.Place, got *format.AppendResult) (format.Code, error) {
 	row := d.ref.keyed.rows[name]
-	if row == nil || row.version != c.Version || row.due > d.ref.w {
+	if row == nil || row.version != c.Version || row.due > d.ref.w || row.paused {
 		return format.CodeGone, nil
 	}
 	code, err := d.ref.push(string(c.Append.Queue), part, ids, c.Append.ClearTo, place, got)

@@ -27,6 +27,7 @@ type refRow struct {
 	fires           uint64
 	attempts        uint32
 	refused         uint32
+	paused          bool
 	note            string
 	first           uint64 // version at the schedule
 	firstDue        format.Wall
@@ -210,6 +211,16 @@ func (k *refKeyed) timer(c *format.Timer, w format.Wall, place format.Place) (re
 		}
 		delete(k.rows, key)
 		res.Status = format.TimerCancelled
+	case format.TimerPause, format.TimerResume:
+		if row == nil {
+			return format.TimerResult{Status: format.TimerAbsent}, format.CodeOK
+		}
+		if row.paused != (c.Op == format.TimerPause) {
+			row.paused, row.version = !row.paused, k.next()
+		}
+		if res.Status = format.TimerResumed; row.paused {
+			res.Status = format.TimerPaused
+		}
 	case format.TimerFailed:
 		if row == nil || row.version != c.Version {
 			return res, format.CodeGone
@@ -263,7 +274,7 @@ func (r *refRow) same(m *Machine, key string, value []byte) error {
 		if err != nil || row.Version != r.first || row.Due != r.firstDue || row.Place != r.place || row.W != r.w ||
 			string(row.Partition) != r.part || string(row.TransactionID) != r.tx || string(row.Recur) != r.recur ||
 			head.Version != r.version || head.Due != r.due || head.Fires != r.fires || head.Attempts != r.attempts || head.LastError != r.note ||
-			head.Refused != r.refused {
+			head.Refused != r.refused || head.Paused != r.paused {
 			return fmt.Errorf("%+v, head %+v, %v", row, head, err)
 		}
 	case FamilyOnce:

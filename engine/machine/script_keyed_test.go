@@ -17,7 +17,7 @@ import (
 //	txn PARTS / once KEY BODY PARTS [keep=1h]
 //	kv put|delete|incr|check NS/KEY [value or delta] [expect=N] [required] [keep=5s] [min=N] [max=N]
 //	lock acquire NAME [owner=X] [limit=N] [keep=5s] / renew NAME [slot=N] token=N [owner=X] [since=-5s] / release NAME [slot=N] token=N
-//	timer schedule Q/KEY due=5s|at:5s [part=P] [tx=ID] [recur=R] / cancel Q/KEY / failed Q/KEY version=N due=1s [counted] REASON
+//	timer schedule Q/KEY due=5s|at:5s [part=P] [tx=ID] [recur=R] / cancel|pause|resume Q/KEY / failed Q/KEY version=N due=1s [counted] REASON
 //	timer dead Q/KEY version=N [due=at:5s] [part=P] [tx=ID] REASON
 //	fire Q/KEY version=N [next=5s] [part=P] [tx=ID]
 //	position Q/P GROUP OFFSET|end|forget [create=all|new] [note=TEXT]
@@ -93,7 +93,7 @@ func (r *rig) addKV(plain []string, by map[string]string, keep int64) {
 func (r *rig) addTimer(plain []string, by map[string]string) {
 	queue, key, _ := strings.Cut(plain[1], "/")
 	c := format.Timer{
-		Tenant: format.DefaultTenant, Op: map[string]format.TimerOp{"schedule": 1, "cancel": 2, "failed": 3, "dead": 4}[plain[0]],
+		Tenant: format.DefaultTenant, Op: map[string]format.TimerOp{"schedule": 1, "cancel": 2, "failed": 3, "dead": 4, "pause": 5, "resume": 6}[plain[0]],
 		Queue: []byte(queue), Key: []byte(key), Partition: []byte(by["part"]), TransactionID: []byte(by["tx"]),
 		Recur: []byte(by["recur"]), Frame: testFrame([]format.FrameMessage{{Payload: []byte("t")}}), Version: uint64(num(by["version"])),
 	}
@@ -156,7 +156,7 @@ var kvReasons = map[format.KVReason]string{
 
 var timerStatuses = map[format.TimerStatus]string{
 	0: "-", format.TimerScheduled: "scheduled", format.TimerRescheduled: "rescheduled", format.TimerCancelled: "cancelled",
-	format.TimerAbsent: "absent", format.TimerFiled: "filed",
+	format.TimerAbsent: "absent", format.TimerFiled: "filed", format.TimerPaused: "paused", format.TimerResumed: "resumed",
 }
 
 // in shows a time as a distance from now.
@@ -229,6 +229,9 @@ func (r *rig) scriptKeyed(*datadriven.TestData) string {
 				row.TransactionID, ok, head.Version, r.in(head.Due), head.Fires, head.Attempts, head.LastError, err)
 			if head.Refused > 0 {
 				fmt.Fprintf(&b, " refused=%d", head.Refused)
+			}
+			if head.Paused {
+				b.WriteString(" paused")
 			}
 			b.WriteByte('\n')
 		case FamilyOnce:

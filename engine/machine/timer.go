@@ -18,6 +18,9 @@ func (m *Machine) applyTimer(c *format.Timer, res *format.TimerResult) format.Co
 		return m.putOff(c, at, res)
 	case format.TimerDead:
 		return m.bury(c, at, res)
+	case format.TimerPause, format.TimerResume:
+		m.pause(c, at, res)
+		return format.CodeOK
 	}
 	if res.Status = format.TimerAbsent; at.h != 0 {
 		res.Status = format.TimerCancelled
@@ -50,6 +53,26 @@ func (m *Machine) schedule(c *format.Timer, at keyAt, res *format.TimerResult) f
 	m.write(at, row.Append(m.scratch.row[:at.size]), keyRec{version: row.Version, due: row.Due})
 	res.Version, res.Due = row.Version, row.Due
 	return format.CodeOK
+}
+
+// pause holds a timer back or lets it go on. The change has a version of its own, so that a fire that was proposed
+// before it does not take place (S-tmr-8).
+func (m *Machine) pause(c *format.Timer, at keyAt, res *format.TimerResult) {
+	if res.Status = format.TimerAbsent; at.h == 0 {
+		return
+	}
+	want := uint32(0)
+	if res.Status = format.TimerResumed; c.Op == format.TimerPause {
+		res.Status, want = format.TimerPaused, keyPaused
+	}
+	k := m.keys.Get(at.h)
+	if k.flags&keyPaused != want {
+		k = m.keys.Touch(at.h)
+		m.disarmKey(at.h, k)
+		k.flags, k.version = k.flags^keyPaused, m.nextVersion()
+		m.armKey(at.h, k)
+	}
+	res.Version, res.Due = k.version, k.due
 }
 
 // putOff keeps a timer whose fire was refused, and why.
@@ -133,7 +156,7 @@ func (m *Machine) applyFire(c *format.Fire, res *format.AppendResult) format.Cod
 	if at.h == 0 {
 		return format.CodeGone
 	}
-	if k := m.keys.Get(at.h); k.version != c.Version || m.w < k.due {
+	if k := m.keys.Get(at.h); k.version != c.Version || m.w < k.due || k.flags&keyPaused != 0 {
 		return format.CodeGone
 	}
 	code, q, ph := m.checkAppend(&c.Append, 1)

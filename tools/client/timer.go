@@ -18,7 +18,8 @@ import (
 func timerCommand(s cli.Streams) *cobra.Command {
 	cmd := &cobra.Command{Use: "timer", Short: "Messages that are pushed later"}
 	cmd.AddCommand(timerScheduleCommand(s), timerGetCommand(s), timerListCommand(s), timerCancelCommand(s),
-		timerCountCommand(s))
+		timerCountCommand(s), timerHoldCommand(s, "pause", "Hold a timer back until it is resumed; exits 4 when there is none"),
+		timerHoldCommand(s, "resume", "Let a paused timer go on, with what fell due meanwhile; exits 4 when there is none"))
 	return cmd
 }
 
@@ -32,6 +33,8 @@ func timerPath(queue, key string) string {
 type timerWhen struct {
 	delay                 time.Duration
 	at, cron, tz, catchUp string
+	maxFires              uint64
+	until                 string
 }
 
 func (w *timerWhen) flags(cmd *cobra.Command) {
@@ -41,14 +44,16 @@ func (w *timerWhen) flags(cmd *cobra.Command) {
 	f.StringVar(&w.cron, "cron", "", "push again and again: minute, hour, day, month, weekday")
 	f.StringVar(&w.tz, "tz", "", "with --cron: the time zone, as Europe/Berlin; default: UTC")
 	f.StringVar(&w.catchUp, "catch-up", "", "with --cron: what to do about missed times: one (default), all, skip")
+	f.Uint64Var(&w.maxFires, "max-fires", 0, "with --cron: end after so many pushes; 0: never")
+	f.StringVar(&w.until, "until", "", "with --cron: end at the last time that is not later: RFC 3339, or seconds since 1970")
 	cmd.MarkFlagsMutuallyExclusive("delay", "at", "cron")
 	cmd.MarkFlagsOneRequired("delay", "at", "cron")
 }
 
 func (w *timerWhen) put(op map[string]any) (err error) {
 	switch {
-	case w.cron == "" && (w.tz != "" || w.catchUp != ""):
-		return cli.Errorf(cli.Usage, "--tz and --catch-up go with --cron")
+	case w.cron == "" && (w.tz != "" || w.catchUp != "" || w.maxFires != 0 || w.until != ""):
+		return cli.Errorf(cli.Usage, "--tz, --catch-up, --max-fires and --until go with --cron")
 	case w.cron != "":
 		op["cron"] = w.cron
 		if w.tz != "" {
@@ -56,6 +61,12 @@ func (w *timerWhen) put(op map[string]any) (err error) {
 		}
 		if w.catchUp != "" {
 			op["catchUp"] = w.catchUp
+		}
+		if w.maxFires != 0 {
+			op["maxFires"] = w.maxFires
+		}
+		if w.until != "" {
+			op["until"], err = instant("until", w.until)
 		}
 	case w.at != "":
 		op["at"], err = instant("at", w.at)
@@ -182,6 +193,26 @@ func timerCancelCommand(s cli.Streams) *cobra.Command {
 		}
 		return oneOr(out, answer, "ok", cli.Nothing)
 	})
+}
+
+// timerHoldCommand pauses a timer or resumes it, as verb says.
+func timerHoldCommand(s cli.Streams, verb, short string) *cobra.Command {
+	var w cli.Write
+	cmd := &cobra.Command{Use: verb + " QUEUE KEY", Short: short, Args: cobra.ExactArgs(2)}
+	w.KeyFlag(cmd)
+	w.DryRunFlag(cmd)
+	return rowCommand(s, cmd, "json", []string{"queue", "=timerKey", "status", "deliverAt", "dryRun"},
+		func(s *session, out *cli.Printer[row], args []string) error {
+			op := map[string]any{"op": verb, "queue": args[0], "timerKey": args[1]}
+			if w.DryRun {
+				return planned(out, op)
+			}
+			answer, err := s.operate(timersPath, true, w.Key, "status", op)
+			if err != nil {
+				return err
+			}
+			return oneOr(out, answer, "ok", cli.Nothing)
+		})
 }
 
 func timerCountCommand(s cli.Streams) *cobra.Command {

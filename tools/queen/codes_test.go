@@ -113,6 +113,8 @@ var commandCodes = map[string]string{
 	"timer count":           "0 1 2 3",
 	"timer get":             "0 1 2 3 4",
 	"timer list":            "0 1 2 3",
+	"timer pause":           "0 1 2 3 4 7",
+	"timer resume":          "0 1 2 3 4 7",
 	"timer schedule":        "0 1 2 3 7",
 	"top":                   "0 1 2",
 	"trace add":             "0 1 2 3 7",
