@@ -67,6 +67,29 @@ func (n *Node) Applied() format.Index {
 	return n.state.m.Applied()
 }
 
+// Waiting is how many submissions are in no entry yet: of callers, and of the node's own.
+func (n *Node) Waiting() (calls, own int) {
+	n.fuser.mu.Lock()
+	defer n.fuser.mu.Unlock()
+	for _, queue := range n.fuser.mu.pending {
+		for _, s := range queue {
+			if s.local {
+				own++
+			} else {
+				calls++
+			}
+		}
+	}
+	return calls, own
+}
+
+// WaitingReads is how many reads wait for entries that are under way.
+func (n *Node) WaitingReads() int {
+	n.flights.mu.Lock()
+	defer n.flights.mu.Unlock()
+	return len(n.flights.mu.waits)
+}
+
 // BoundPending has one transaction hold no more positions, and bytes of them.
 func (n *Node) BoundPending(positions, bytes int) { n.inTxnMost = pendingBounds{positions, bytes} }
 
