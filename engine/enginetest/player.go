@@ -103,7 +103,7 @@ func (p *player) step(op Op) (answer string, err error) {
 		},
 		opAgain: p.again,
 		opLock:  func(o Op) (string, error) { return p.keyedCall("lock", p.caller, engine.Batch{Ops: p.lockOps(o)}) },
-		opTimer: func(o Op) (string, error) { return p.keyedCall("timer", p.caller, engine.Batch{Ops: p.timerOps(o)}) },
+		opTimer: p.timers,
 	}[op.Kind]
 	if do == nil {
 		return "", fmt.Errorf("unknown operation %q", op.Kind)

@@ -85,6 +85,15 @@ func (p *player) lockOps(o Op) (ops []engine.Op) {
 	return ops
 }
 
+// timers carries a call of timer ops out. What is resumed may be due already: the engine fires that by itself, some time.
+func (p *player) timers(o Op) (string, error) {
+	told, err := p.keyedCall("timer", p.caller, engine.Batch{Ops: p.timerOps(o)})
+	if err == nil && strings.Contains(o.What, "r") {
+		err = p.settle()
+	}
+	return told, err
+}
+
 // timerOps makes the ops of a call.
 func (p *player) timerOps(o Op) (ops []engine.Op) {
 	for i, letter := range o.What {
