@@ -20,7 +20,8 @@ import (
 )
 
 // world is one tenant's everything, under names that the other tenant uses too. mark is in every value, in the name of a
-// queue, a consumer group, a key, a lock, a timer, a trace and a stream of its own, and nowhere else.
+// queue, an ephemeral queue, a consumer group, a key, a lock, a timer, a trace and a stream of its own, in what a redrive job
+// looks for, and nowhere else.
 type world struct {
 	n    *node
 	auth string
@@ -62,8 +63,15 @@ func newWorld(n *node, as, mark string) *world {
 				`"status":"dlq","error":"why %s"}`, i, w.ids["%P"], w.ids["%L"], mark)).is(200).equal(`true`, 0, "success")
 		}
 	}
+	w.startRedrive()
 	w.ids["%D"] = w.do("GET", "/api/v1/dlq?queue=q", "").is(200).str("messages", 0, "id")
 	w.do("GET", "/api/v1/pop/queue/q?consumerGroup=only-"+mark+"&subscriptionMode=all&leaseSeconds=60", "").is(200)
+	for _, queue := range []string{"e", "only-" + mark} {
+		w.do("POST", "/api/v1/ephemeral/configure", `{"queue":"`+queue+`","options":{"maxLength":50}}`).is(201)
+		w.do("POST", "/api/v1/ephemeral/push", fmt.Sprintf(`{"queue":%q,"partition":"p","messages":[{"payload":{"v":%q}},{"payload":%[2]q},`+
+			`{"payload":%[2]q}]}`, queue, mark)).is(201)
+	}
+	w.ids["%E"] = w.do("GET", "/api/v1/ephemeral/pop?queue=e&group=g", "").is(200).str("messages", 0, "id")
 	for _, key := range []string{"k", "only-" + mark} {
 		w.try("PUT", "/api/v1/kv/n/"+key, `{"value":"`+mark+`","forever":true}`)
 		w.try("POST", "/api/v1/timers", `{"operations":[{"op":"schedule","queue":"q","timerKey":"`+key+`","delayMs":9999999,`+
@@ -79,6 +87,20 @@ func newWorld(n *node, as, mark string) *world {
 		}
 	}
 	return w
+}
+
+// startRedrive starts a job over both dead letters, which has moved the first and waits for the clock, that stands still.
+func (w *world) startRedrive() {
+	w.ids["%J"] = "none"
+	job, ok := w.try("POST", "/api/v1/dlq/redrive", `{"queue":"q","error":"why `+w.mark+`","ratePerSecond":1}`)
+	if !ok {
+		return
+	}
+	job.equal(`2`, "total")
+	w.ids["%J"] = job.str("id")
+	waitFor(w.n.t, "the job moves one", func() bool {
+		return w.do("GET", "/api/v1/dlq/redrive/"+w.ids["%J"], "").is(200).num("moved") == 1
+	})
 }
 
 // fill puts the ids of a world into a request.
@@ -122,6 +144,13 @@ var attacks = []struct{ method, target, body string }{
 		`{"type":"push","queue":"q","partition":"p","payload":0}],"requiredLeases":["%L"]}`},
 	{"POST", "/api/v1/transaction", `{"positions":[{"queue":"q","consumerGroup":"g","partition":"p","offset":6}]}`},
 	{"POST", "/api/v1/transaction", `{"kv":[{"op":"check","ns":"queen-locks","key":"k#0","expect":%T,"required":true}]}`},
+	{"GET", "/api/v1/dlq/redrive/%J", ""}, {"POST", "/api/v1/dlq/redrive", `{"queue":"q","dryRun":true}`},
+	{"GET", "/api/v1/ephemeral/pop?queue=e&group=g&batch=9", ""}, {"GET", "/api/v1/ephemeral/pop?queue=e&batch=9&autoAck=true", ""},
+	{"POST", "/api/v1/ephemeral/ack", `{"queue":"e","group":"g","acks":[{"id":"%E"},{"id":"%E","status":"failed"}]}`},
+	{"POST", "/api/v1/ephemeral/push", `{"queue":"e","partition":"p","messages":[{"payload":0}]}`},
+	{"POST", "/api/v1/ephemeral/configure", `{"queue":"e","options":{"maxLength":1,"policy":"dropOldest"}}`},
+	{"POST", "/api/v1/ephemeral/reset", `{"queue":"e"}`}, {"DELETE", "/api/v1/ephemeral/queue/e", ""},
+	{"GET", "/api/v1/ephemeral/queues/e/depth", ""},
 }
 
 // looks are what a tenant can see of itself without changing anything; together they are its state.
@@ -135,13 +164,18 @@ var looks = []struct{ method, target, body string }{
 	{"POST", "/api/v1/locks", `{"operations":[{"op":"get","name":"k"}]}`}, {"GET", "/api/v1/timers/q", ""},
 	{"GET", "/api/v1/traces/%P/t0", ""}, {"GET", "/api/v1/traces/names", ""},
 	{"POST", "/streams/v1/state/get", `{"query_id":"%Q","partition_id":"%P","keys":[]}`},
+	{"GET", "/api/v1/ephemeral/queues", ""}, {"GET", "/api/v1/ephemeral/queues/e/depth?group=g", ""},
+	{"GET", "/api/v1/dlq/redrive/%J", ""},
 }
+
+// ofTheNode is what a tenant is told that is not its own: the memory of all ephemeral queues.
+var ofTheNode = regexp.MustCompile(`"cellBytes":\d+`)
 
 func (w *world) state() string {
 	var b strings.Builder
 	for _, l := range looks {
 		a := w.do(l.method, w.fill(l.target), w.fill(l.body))
-		fmt.Fprintf(&b, "%s %s: %d %s\n", l.method, l.target, a.status, a.body)
+		fmt.Fprintf(&b, "%s %s: %d %s\n", l.method, l.target, a.status, ofTheNode.ReplaceAllString(a.body, ""))
 	}
 	return b.String()
 }
@@ -167,26 +201,28 @@ func everyRequest(t *testing.T) (all []attack) {
 	return all
 }
 
+// tenantEngines are what tenants are held apart on: the model has no redrive jobs.
+var tenantEngines = map[string]func(t *testing.T, c *clock.Fake) engine.Engine{
+	"model": func(_ *testing.T, c *clock.Fake) engine.Engine {
+		return enginetest.NewModel(enginetest.ModelOptions{Clock: c})
+	},
+	"node": func(t *testing.T, c *clock.Fake) engine.Engine {
+		n, err := engine.OpenLocal(engine.Config{FS: vfs.NewMem(), Clock: c, Rand: clock.NewFakeRand(1), Dir: "data",
+			SegmentBytes: 1 << 20, PoolReady: 1, SweepEvery: 1000 * time.Hour})
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = n.Close(context.Background()) })
+		return n
+	},
+}
+
 // TestTenantsShareNothing lets two tenants with all the same names loose on each other: each sends everything there is
 // with the other's ids, in a random order, and neither ever sees a mark of the other or moves its state.
 func TestTenantsShareNothing(t *testing.T) {
-	engines := map[string]func(t *testing.T, c *clock.Fake) engine.Engine{
-		"model": func(_ *testing.T, c *clock.Fake) engine.Engine {
-			return enginetest.NewModel(enginetest.ModelOptions{Clock: c})
-		},
-		"node": func(t *testing.T, c *clock.Fake) engine.Engine {
-			n, err := engine.OpenLocal(engine.Config{FS: vfs.NewMem(), Clock: c, Rand: clock.NewFakeRand(1), Dir: "data",
-				SegmentBytes: 1 << 20, PoolReady: 1, SweepEvery: 1000 * time.Hour})
-			require.NoError(t, err)
-			t.Cleanup(func() { _ = n.Close(context.Background()) })
-			return n
-		},
-	}
 	g := &guard{otherwise: auth.BadSignature, principals: map[string]*auth.Principal{
 		"a": {Tenant: auth.DefaultTenant, Roles: auth.Admin, Subject: "markA"},
 		"b": {Tenant: tenantID(t, tenantB), Roles: auth.Admin, Subject: "markB"},
 	}}
-	for name, open := range engines {
+	for name, open := range tenantEngines {
 		for seed := range uint64(2) {
 			if testing.Short() && seed > 0 {
 				break
@@ -236,19 +272,27 @@ func firstDifference(a, b string) string {
 }
 
 // idsInAnswers are those that were sent, and those that are new in every answer.
-var idsInAnswers = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|"partitionId":"[0-9]+"`)
+var idsInAnswers = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|"partitionId":"[0-9]+"|"e:[0-9a-f]+:p:[0-9]+"`)
 
 // TestForeignIDsLookMissing: with an id of another tenant every route answers what it answers with an id that never was.
 func TestForeignIDsLookMissing(t *testing.T) {
-	c := clock.NewFake(time.Date(2026, 11, 29, 10, 0, 0, 0, time.UTC).UnixMicro())
-	g := &guard{otherwise: auth.BadSignature, principals: map[string]*auth.Principal{
-		"a": {Tenant: tenantID(t, tenantA), Roles: auth.Admin}, "b": {Tenant: tenantID(t, tenantB), Roles: auth.Admin},
-	}}
-	n := startWith(t, Options{Engine: enginetest.NewModel(enginetest.ModelOptions{Clock: c}), Clock: c, Auth: g})
-	a := newWorld(n, "a", "markA")
-	b := &world{n: n, auth: "b"}
+	for name, open := range tenantEngines {
+		t.Run(name, func(t *testing.T) {
+			c := clock.NewFake(time.Date(2026, 11, 29, 10, 0, 0, 0, time.UTC).UnixMicro())
+			g := &guard{otherwise: auth.BadSignature, principals: map[string]*auth.Principal{
+				"a": {Tenant: tenantID(t, tenantA), Roles: auth.Admin}, "b": {Tenant: tenantID(t, tenantB), Roles: auth.Admin},
+			}}
+			n := startWith(t, Options{Engine: open(t, c), Clock: c, Auth: g})
+			foreignLooksMissing(t, newWorld(n, "a", "markA"), &world{n: n, auth: "b"})
+		})
+	}
+}
+
+// foreignLooksMissing sends everything that takes an id as b, with those of a and with some that never were.
+func foreignLooksMissing(t *testing.T, a, b *world) {
 	never := &world{ids: map[string]string{"%P": "987654321", "%L": "0199b1d9-0000-7000-8000-0000000000ff",
-		"%D": "0199b1d9-0000-7000-8000-0000000000fe", "%M": "0199b1d9-0000-7000-8000-0000000000fd", "%T": "987654", "%Q": "nothing"}}
+		"%D": "0199b1d9-0000-7000-8000-0000000000fe", "%M": "0199b1d9-0000-7000-8000-0000000000fd", "%T": "987654", "%Q": "nothing",
+		"%J": "0199b1d9-0000-8000-8000-0000000000fc", "%E": a.ids["%E"] + "7"}}
 	var ids []string
 	for name := range never.ids {
 		ids = append(ids, name)
