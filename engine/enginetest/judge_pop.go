@@ -327,6 +327,9 @@ func (p *player) judgeOrder(cands, chosen []candidate) error {
 		if slices.Contains(chosen, left) || p.s.spent(left.g, left.p) || p.s.maybeSpent(left.g, left.p) {
 			continue // what was given up may have been all there is
 		}
+		if p.s.overGone(left) {
+			continue // it may have been claimed, of what is gone, and moved over that: it comes with the next pop
+		}
 		for _, c := range chosen {
 			if !p.o.LooseOrder && c.p.q == left.p.q && c.exact && c.fresh && left.exact && left.ready < c.ready {
 				return fmt.Errorf("pop: serves %s, claimable since %d, and not %s, claimable since %d",

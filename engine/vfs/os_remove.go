@@ -7,6 +7,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"queen/engine/clock"
 )
 
 // A removed file of more than cutBytes gives its space back that much at a time, and rests cutRest times as long after
@@ -135,11 +137,13 @@ func cut(f *os.File) {
 	if err != nil {
 		return
 	}
+	ticks := clock.Real()
 	for size := info.Size() - cutBytes; size > 0; size -= cutBytes {
-		start := time.Now()
+		start := ticks.Mono()
 		if f.Truncate(size) != nil {
 			return
 		}
-		time.Sleep(min(cutRest*time.Since(start), cutRestMax))
+		took := time.Duration(ticks.Mono()-start) * time.Microsecond
+		<-ticks.NewTimer(min(cutRest*took, cutRestMax)).C()
 	}
 }

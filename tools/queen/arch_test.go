@@ -36,7 +36,7 @@ type importRow struct {
 var importTable = []importRow{
 	{"engine/format", nil, []string{"os", "net", "time", "math/rand", "math/rand/v2", "crypto/rand"},
 		"format is bytes <-> structs and nothing else, so that every reader of a file shares it"},
-	{"engine/vfs", nil, nil, "files are a seam: nothing of the broker may be behind it"},
+	{"engine/vfs", []string{"engine/clock"}, nil, "files are a seam: nothing of the broker may be behind it"},
 	{"engine/clock", nil, nil, "time is a seam: nothing of the broker may be behind it"},
 	{"engine/invariants", nil, nil, "assertions are usable everywhere, so they use nothing"},
 	{"engine/stats", nil, nil, "counters are a leaf that everything may count with"},
