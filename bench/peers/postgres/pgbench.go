@@ -34,7 +34,7 @@ func pgbench(ctx context.Context, s *server, connections int, warm, length time.
 			return nil
 		}
 		args := append([]string{"-n", "-M", "prepared", "-h", "127.0.0.1", "-p", strconv.Itoa(s.port), "-U", "postgres", "-c",
-			strconv.Itoa(connections), "-j", strconv.Itoa(min(runtime.GOMAXPROCS(0), connections)), "-T",
+			strconv.Itoa(connections), "-j", strconv.Itoa(min(runtime.NumCPU(), connections)), "-T",
 			strconv.Itoa(int(d.Seconds())), "-f", file}, more...)
 		cmd := exec.CommandContext(ctx, filepath.Join(s.bin, "pgbench"), append(args, "postgres")...)
 		cmd.Dir = s.dir
