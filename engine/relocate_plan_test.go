@@ -1,8 +1,11 @@
 package engine
 
 import (
+	"maps"
 	"slices"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 
 	"queen/engine/format"
 )
@@ -102,4 +105,27 @@ func TestPlanOfBulkSegments(t *testing.T) {
 	p = planOf(1000, 0)
 	p.bulks(all)
 	p.check(t, "of two sizes", nil, nil)
+}
+
+// Goal: a pass counts a few segments and not all that wait, those that die first, and one at least.
+func TestCountsAreBounded(t *testing.T) {
+	of := func(sizes map[format.SegmentID]int64) map[format.SegmentID]*measured {
+		m := map[format.SegmentID]*measured{}
+		for s, size := range sizes {
+			m[s] = &measured{segment: uint32(s), alloc: size}
+		}
+		return m
+	}
+	const segment = countBytes / 2
+	count := of(map[format.SegmentID]int64{1: segment, 2: segment, 3: segment, 9: segment})
+	trimCount(count, of(map[format.SegmentID]int64{9: segment}))
+	require.Equal(t, []format.SegmentID{1, 9}, slices.Sorted(maps.Keys(count)))
+
+	count = of(map[format.SegmentID]int64{4: 2 * countBytes, 5: 1})
+	trimCount(count, nil)
+	require.Equal(t, []format.SegmentID{4}, slices.Sorted(maps.Keys(count)))
+
+	small := of(map[format.SegmentID]int64{1: 1 << 20, 2: 1 << 20, 3: 1 << 20})
+	trimCount(small, nil)
+	require.Len(t, small, 3)
 }
