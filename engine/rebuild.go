@@ -229,9 +229,10 @@ func (w *logWalk) stored(v *logstore.View, e *format.Entry) error {
 }
 
 // settle finds out which number the next row has: the first outcome record may begin before the walk,
-// the one after it says exactly how many frames there were.
+// the one after it says exactly how many frames there were. A Mark whose outcome was lost, since a checkpoint stands for
+// it, says nothing: taken for a record of no frames it kept nodes from starting.
 func (w *logWalk) settle(v *logstore.View) {
-	if w.started || v.Index < w.rowsFrom {
+	if w.started || v.Index < w.rowsFrom || v.Outcome == nil {
 		return
 	}
 	if w.frames == nil {

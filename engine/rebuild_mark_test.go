@@ -31,3 +31,13 @@ func TestRefusedMark(t *testing.T) {
 	require.Nil(t, w.markAt(&logstore.View{Index: 90}, &e), "the Mark of that number is known to stand elsewhere")
 	require.Equal(t, &w.marks[0], w.markAt(&logstore.View{Index: 100}, &e))
 }
+
+// Goal: a Mark whose outcome a kill lost, since a checkpoint stood for it already, does not count as a record before which
+// no frames were stored.
+func TestMarkWithoutOutcomeTellsNoFrames(t *testing.T) {
+	var w logWalk
+	w.settle(&logstore.View{Index: 5, FramesBefore: 7, Outcome: []byte{}})
+	w.settle(&logstore.View{Index: 6}) // the Mark
+	require.False(t, w.started)
+	require.EqualValues(t, 7, *w.frames)
+}

@@ -215,13 +215,13 @@ func (s *socket) finish() {
 	s.end(ws.StatusInternalServerError, errClosedByPeer) // nothing, when it was ended for a reason
 	s.unhook()
 	s.listening.Lock() // the listener is on its way out
-	s.listening.Unlock()
 	s.mu.Lock()
 	if s.mu.pinger != nil {
 		s.mu.pinger.Stop()
 		s.mu.pinger = nil
 	}
 	s.mu.Unlock()
+	s.listening.Unlock()
 	gone := !s.conn.Wire.Alive()
 	if s.window != nil {
 		s.release()
