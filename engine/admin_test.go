@@ -12,7 +12,6 @@ import (
 
 	"queen/engine"
 	"queen/engine/format"
-	"queen/engine/vfs"
 )
 
 // Goal: administrative rows outlive clean stops, kills and checkpoints, exactly as they were.
@@ -37,9 +36,7 @@ func TestAdminRowsOutliveRestarts(t *testing.T) {
 		if life%2 == 0 {
 			r.close()
 		} else {
-			disk := r.fs.Crash(vfs.DropUnsynced())
-			r.node.Kill()
-			r.fs = disk
+			r.cut()
 		}
 		r.open()
 		got := map[string]string{}

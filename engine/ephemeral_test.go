@@ -11,7 +11,6 @@ import (
 
 	"queen/engine"
 	"queen/engine/format"
-	"queen/engine/vfs"
 )
 
 func pushEphemeral(r *rig, queue string, payloads ...string) error {
@@ -28,9 +27,7 @@ func TestEphemeralRestart(t *testing.T) {
 	r := newRig(t)
 	r.open()
 	for i, end := range []func(){r.close, func() {
-		disk := r.fs.Crash(vfs.DropUnsynced())
-		r.node.Kill()
-		r.fs = disk
+		r.cut()
 	}} {
 		e := r.node.Ephemeral()
 		settings := engine.EphemeralDefaults()

@@ -55,6 +55,13 @@ func (r *rig) close() {
 	}
 }
 
+// cut takes the power away: what was not flushed is lost, and the node is gone.
+func (r *rig) cut() {
+	disk := r.fs.Crash(vfs.DropUnsynced())
+	r.node.Kill()
+	r.fs = disk
+}
+
 // push appends one message and remembers it once it is acknowledged.
 func (r *rig) push(partition, payload string) error {
 	return r.pushID(partition, payload, "")

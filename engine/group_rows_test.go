@@ -11,7 +11,6 @@ import (
 
 	"queen/engine"
 	"queen/engine/format"
-	"queen/engine/vfs"
 )
 
 func plainCommit(group string, positions ...engine.GroupPosition) engine.GroupCommit {
@@ -52,9 +51,7 @@ func TestGroupsOutliveRestarts(t *testing.T) {
 		if life%2 == 0 {
 			r.close()
 		} else {
-			disk := r.fs.Crash(vfs.DropUnsynced())
-			r.node.Kill()
-			r.fs = disk
+			r.cut()
 		}
 		r.open()
 		got := map[string]engine.GroupOffset{}

@@ -83,9 +83,7 @@ func TestDeadLettersOutliveCheckpoints(t *testing.T) {
 			want = slices.DeleteFunc(want, func(s string) bool { return s == gone })
 		}
 		if life%2 == 1 {
-			disk := r.fs.Crash(vfs.DropUnsynced())
-			r.node.Kill()
-			r.fs = disk
+			r.cut()
 		} else {
 			r.close()
 		}

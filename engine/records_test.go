@@ -12,7 +12,6 @@ import (
 	"queen/engine"
 	"queen/engine/batch"
 	"queen/engine/format"
-	"queen/engine/vfs"
 )
 
 // recordRig is a node that Kafka and native clients share.
@@ -36,9 +35,7 @@ func newRecordRig(t *testing.T) *recordRig {
 // crash ends the node as a loss of power does, and starts it again.
 func (r *recordRig) crash() {
 	r.t.Helper()
-	disk := r.fs.Crash(vfs.DropUnsynced())
-	r.node.Kill()
-	r.fs = disk
+	r.cut()
 	r.open()
 }
 

@@ -10,7 +10,6 @@ import (
 
 	"queen/engine"
 	"queen/engine/format"
-	"queen/engine/vfs"
 )
 
 // fileMany files n messages of one partition as dead letters, in order.
@@ -173,9 +172,7 @@ func TestRedriveJobResumes(t *testing.T) {
 	r.fileMany(20)
 	j, err := r.node.StartRedrive(t.Context(), someone, engine.RedriveRequest{Queue: "q", PerSecond: 1})
 	require.NoError(t, err)
-	disk := r.fs.Crash(vfs.DropUnsynced())
-	r.node.Kill()
-	r.fs = disk
+	r.cut()
 	r.open()
 	defer r.close()
 	got, err := r.node.RedriveJob(t.Context(), someone, j.ID)

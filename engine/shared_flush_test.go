@@ -9,7 +9,6 @@ import (
 
 	"queen/engine"
 	"queen/engine/format"
-	"queen/engine/vfs"
 )
 
 // TestTransactionsShareAFlush: transactions that come while an entry is being flushed take one flush more, however many they
@@ -44,9 +43,7 @@ func TestTransactionsShareAFlush(t *testing.T) {
 	if n := h.writes.Load(); n != 2 {
 		t.Errorf("%d transactions took %d flushes, want 2", calls, n)
 	}
-	disk := r.fs.Crash(vfs.DropUnsynced())
-	r.node.Kill()
-	r.fs = disk
+	r.cut()
 	r.open()
 	res, err := r.atomic(someone, get("calls"))
 	if err != nil || string(res[0].KV.Row.Value) != fmt.Sprint(calls) || len(r.payloads("q", "p")) != calls {

@@ -12,7 +12,6 @@ import (
 
 	"queen/engine"
 	"queen/engine/format"
-	"queen/engine/vfs"
 )
 
 var prefixKeys = flag.Int("prefix.keys", 20_000, "keys of TestPrefixInBoundedMemory; the long variant has 1000000")
@@ -124,9 +123,7 @@ func TestTimersDueDuringAStop(t *testing.T) {
 			due[key] = res[0].Timer.Due
 		}
 		if crash {
-			disk := r.fs.Crash(vfs.DropUnsynced())
-			r.node.Kill()
-			r.fs = disk
+			r.cut()
 		} else {
 			r.close()
 		}

@@ -10,7 +10,6 @@ import (
 
 	"queen/engine"
 	"queen/engine/format"
-	"queen/engine/vfs"
 )
 
 func (r *rig) atomic(c engine.Caller, ops ...engine.Op) ([]engine.Result, error) {
@@ -39,9 +38,7 @@ func TestStateOutlivesKills(t *testing.T) {
 		}
 		r.tick(1500 * time.Millisecond)
 		if life%2 == 1 {
-			disk := r.fs.Crash(vfs.DropUnsynced())
-			r.node.Kill()
-			r.fs = disk
+			r.cut()
 		} else {
 			r.close()
 		}

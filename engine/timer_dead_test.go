@@ -8,7 +8,6 @@ import (
 
 	"queen/engine"
 	"queen/engine/format"
-	"queen/engine/vfs"
 )
 
 func later(key string) *engine.Timer {
@@ -54,9 +53,7 @@ func TestDeadTimerOutlivesKills(t *testing.T) {
 			require.Equal(t, `"secret k"`, string(d.Message.Payload))
 		}
 		if try%2 == 1 {
-			disk := r.fs.Crash(vfs.DropUnsynced())
-			r.node.Kill()
-			r.fs = disk
+			r.cut()
 		} else {
 			r.close()
 		}
