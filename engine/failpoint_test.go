@@ -29,7 +29,7 @@ var unpassed = map[string]string{
 	"engine.retain.asked":          "nothing is written there; TestEvidenceIsOvertaken",
 	"engine.trim.asked":            "nothing is written there; TestEvidenceIsOvertaken",
 	"engine.pop.evidence-found":    "nothing is written there; TestEvidenceIsOvertaken",
-	"engine.relocate.rows-thinned": "it takes a merged run most of whose sixteen segments are gone; relocation has a test of its own",
+	"engine.relocate.rows-thinned": "it takes a merged run most of whose segments are gone; relocation has a test of its own",
 	"engine.pull.block-taken":      "no other node's state is copied; TestImageCrash, replication's TestPullCutOff",
 	"engine.pull.marked":           "likewise; TestImageCrashTwice",
 	"engine.pull.old-removed":      "likewise",

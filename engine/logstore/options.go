@@ -36,7 +36,7 @@ type Options struct {
 	PoolReady, PoolReserve int
 	// TailBytes bounds the recent extents kept in memory for readers; default 256 MiB, below 0 keeps none.
 	TailBytes int64
-	// OpenFiles bounds the files of sealed segments kept open for readers; default 128. Files in use may
+	// OpenFiles bounds the files of sealed segments kept open for readers; default 64. Files in use may
 	// exceed it.
 	OpenFiles int
 	// BeaconEvery is the least time between two writes of the beacon; default 5 ms.
@@ -126,7 +126,7 @@ func (o Options) withDefaults() Options {
 		o.TailBytes = 256 << 20
 	}
 	if o.OpenFiles == 0 {
-		o.OpenFiles = 128
+		o.OpenFiles = 64
 	}
 	if o.BeaconEvery == 0 {
 		o.BeaconEvery = 5 * time.Millisecond

@@ -7,7 +7,7 @@
 // entries and their outcomes. It never judges whether a message is still retained; that is state.
 //
 // Rows in memory hang in a chain per partition, newest first, with links over many of them. The files
-// of 16 closed segments become one, and 16 of those one more. A partition's offsets rise from file to
+// of 6 closed segments become one, 6 of those one more, and 6 of those the last. A partition's offsets rise from file to
 // file, and its first row in a file leads back to the file with the rows before, so a look-up bisects
 // the files, or follows the way back where few of them hold the partition.
 //

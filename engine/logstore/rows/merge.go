@@ -31,27 +31,30 @@ func (x *Runs) Merge() (again bool, err error) {
 	return true, x.remove(inputs)
 }
 
-// tier is how often the rows of a run were merged: 0, 1 or 2. It goes by the segments covered, which
-// are numbered without gap. In the last tier are runs of which so little is left that they are merged
+// tier is how often the rows of a run were merged: 0 to lastTier. It goes by the segments covered, which
+// are numbered without gap. In tierThin are runs of which so little is left that they are merged
 // however often they were: their number is bounded by bytes, and not by how long the log has been.
 func (r *run) tier(fanout int) int {
-	switch n := int(r.last-r.first) + 1; {
-	case n < fanout:
-		return 0
-	case n < fanout*fanout:
-		return 1
-	case r.file.Size < thinBytes:
+	covered, full := int(r.last-r.first)+1, fanout
+	for t := range lastTier {
+		if covered < full {
+			return t
+		}
+		full *= fanout
+	}
+	if r.file.Size < thinBytes {
 		return tierThin
 	}
-	return 2
+	return lastTier
 }
 
 const (
-	tierThin  = 3
+	lastTier  = 3
+	tierThin  = 4
 	thinBytes = 1 << 20
 )
 
-// mergeable finds the oldest runs to merge: fanout neighbours of one tier that is not 2, with nothing lost
+// mergeable finds the oldest runs to merge: fanout neighbours of one tier that is not the last, with nothing lost
 // between them.
 func (l *list) mergeable(fanout int) []*run {
 	count := 0
@@ -59,7 +62,7 @@ func (l *list) mergeable(fanout int) []*run {
 		if i > 0 && (r.tier(fanout) != l.runs[i-1].tier(fanout) || l.gapBetween(l.runs[i-1].last, r.first)) {
 			count = 0
 		}
-		if r.tier(fanout) == 2 {
+		if r.tier(fanout) == lastTier {
 			continue
 		}
 		if count++; count == fanout {

@@ -28,8 +28,8 @@ type Options struct {
 	Files []format.ManifestFile
 	// CacheBytes bounds the blocks kept in memory; default 32 MiB.
 	CacheBytes int64
-	// Fanout is how many runs of one tier are merged into one of the next; default 16. There are two
-	// merges in the life of a row.
+	// Fanout is how many runs of one tier are merged into one of the next; default 6. There are three
+	// merges in the life of a row. A larger one merges less often, but more at a time, and more files come and go.
 	Fanout int
 	// Pace is called by Merge, ReplaceSegments and Walk for every 128 KiB or so they have read, and by Close for as
 	// much that it writes: it may wait, and ends the call with its error. It is called by several goroutines. nil
@@ -37,7 +37,7 @@ type Options struct {
 	Pace func() error
 }
 
-// Runs is the index files of a node: one run per closed segment, merged in two tiers. They serve all
+// Runs is the index files of a node: one run per closed segment, merged in three tiers. They serve all
 // raft groups, of which each has an Index. Open makes one.
 type Runs struct {
 	opts  Options
@@ -63,7 +63,7 @@ func Open(o Options) (*Runs, error) {
 		o.CacheBytes = 32 << 20
 	}
 	if o.Fanout == 0 {
-		o.Fanout = 16
+		o.Fanout = 6
 	}
 	if o.FS == nil || o.Dir == "" || o.Fanout < 2 || o.CacheBytes < 0 {
 		return nil, fmt.Errorf("rows: options: FS and Dir are required, Fanout %d must be at least 2", o.Fanout)
