@@ -5,6 +5,13 @@ import (
 	"queen/engine/logstore"
 )
 
+// OpenGroup is OpenLocal as another raft group than the first one.
+func OpenGroup(cfg Config, g format.RaftGroup) (*Node, error) {
+	return OpenWith(cfg, func(log *logstore.Store, fatal func(error)) (Sequencer, error) {
+		return newLocalGroup(log, fatal, g), nil
+	})
+}
+
 // MarkState ends the chunk and returns what a replica would compare: number, chain hash and state
 // digest of the Mark.
 func (n *Node) MarkState() format.ManifestMark {

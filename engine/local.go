@@ -11,7 +11,7 @@ import (
 	"queen/engine/logstore"
 )
 
-// Local is the single-node Sequencer: raft group 1, replica 1, term 1, no ports and no peers. One
+// Local is the single-node Sequencer: raft group 1 outside tests, replica 1, term 1, no ports and no peers. One
 // entry is being written while the next one forms; what is durable is applied, in order, by one
 // goroutine, or by whoever proposed and waits when that goroutine has nothing to do: a call that comes
 // alone then writes, flushes and applies its entry without waking anybody. The epoch of a single node is
@@ -22,6 +22,7 @@ import (
 type Local struct {
 	log   *logstore.Store
 	fatal func(error)
+	group format.RaftGroup
 
 	applier Applier
 	apply   chan Committed
@@ -45,11 +46,16 @@ const (
 
 // NewLocal orders entries over log, which it owns from now on.
 func NewLocal(log *logstore.Store, fatal func(error)) *Local {
-	return &Local{log: log, fatal: fatal, apply: make(chan Committed, applyDepth), next: 1, killed: make(chan struct{})}
+	return newLocalGroup(log, fatal, localGroup)
 }
 
-// Group is 1.
-func (l *Local) Group() format.RaftGroup { return localGroup }
+// newLocalGroup is NewLocal as another raft group, as which a log is opened every time or never: entries of others are not replayed.
+func newLocalGroup(log *logstore.Store, fatal func(error), g format.RaftGroup) *Local {
+	return &Local{log: log, fatal: fatal, group: g, apply: make(chan Committed, applyDepth), next: 1, killed: make(chan struct{})}
+}
+
+// Group implements Sequencer.
+func (l *Local) Group() format.RaftGroup { return l.group }
 
 // Log is the store given to NewLocal.
 func (l *Local) Log() *logstore.Store { return l.log }
@@ -57,7 +63,7 @@ func (l *Local) Log() *logstore.Store { return l.log }
 // Start replays entries above applied, then takes proposals under epoch 1.
 func (l *Local) Start(a Applier, applied format.Index) (format.Term, error) {
 	l.next = applied + 1
-	err := l.log.Replay(localGroup, applied+1, func(v logstore.View) error {
+	err := l.log.Replay(l.group, applied+1, func(v logstore.View) error {
 		outcome, err := a.Apply(Committed{Index: v.Index, Term: v.Term, Data: v.Head, Pos: v.Pos, Replayed: true, Outcome: v.Outcome, HasOutcome: v.Outcome != nil})
 		if err != nil {
 			return err
@@ -158,7 +164,7 @@ func (l *Local) write(p *Proposal) (logstore.EntryPos, error) {
 	l.writing.Lock()
 	defer l.writing.Unlock()
 	s := &l.save
-	s.Group, s.Replica, s.Commit, s.Outcomes = localGroup, localReplica, l.next, l.takeOutcomes()
+	s.Group, s.Replica, s.Commit, s.Outcomes = l.group, localReplica, l.next, l.takeOutcomes()
 	s.Entries = append(s.Entries[:0], logstore.Entry{
 		Index: l.next, Term: localTerm, Type: format.EntryEncoded, Data: p.Head, More: p.Payload,
 	})
@@ -169,10 +175,10 @@ func (l *Local) write(p *Proposal) (logstore.EntryPos, error) {
 }
 
 func (l *Local) addOutcome(i format.Index, o Applied) {
-	l.outcomes.Add(localGroup, localReplica, i, localTerm, o)
+	l.outcomes.Add(l.group, localReplica, i, localTerm, o)
 }
 
-func (l *Local) takeOutcomes() []logstore.Outcome { return l.outcomes.Take(localGroup, localReplica) }
+func (l *Local) takeOutcomes() []logstore.Outcome { return l.outcomes.Take(l.group, localReplica) }
 
 // FlushOutcomes writes pending outcomes in an extent of their own.
 func (l *Local) FlushOutcomes() error {
@@ -182,14 +188,14 @@ func (l *Local) FlushOutcomes() error {
 	if len(out) == 0 {
 		return nil
 	}
-	return l.log.Append(&logstore.Save{Group: localGroup, Replica: localReplica, Outcomes: out})
+	return l.log.Append(&logstore.Save{Group: l.group, Replica: localReplica, Outcomes: out})
 }
 
 // SaveFloor writes durably that replay needs no entry at or below i.
 func (l *Local) SaveFloor(i format.Index) (format.Index, error) {
 	l.writing.Lock()
 	defer l.writing.Unlock()
-	return i, l.log.Append(&logstore.Save{Group: localGroup, Replica: localReplica, Floor: i})
+	return i, l.log.Append(&logstore.Save{Group: l.group, Replica: localReplica, Floor: i})
 }
 
 // Close waits until what was proposed is applied, writes its outcomes, and closes the log.

@@ -24,6 +24,8 @@ type Options struct {
 	Keyed string
 	// Config changes the configuration of every life of the node; nil leaves it.
 	Config func(*engine.Config)
+	// Open opens a life of the node; nil is engine.OpenLocal.
+	Open func(engine.Config) (*engine.Node, error)
 	// Closed runs when the target is closed; may be nil.
 	Closed func()
 }
@@ -49,6 +51,9 @@ var errOver = errors.New("the node was stopped")
 // Open opens a node on an empty disk. It panics where the node does not open, now or after a stop or crash: no
 // crash is an excuse.
 func Open(o Options) enginetest.Target {
+	if o.Open == nil {
+		o.Open = engine.OpenLocal
+	}
 	m := &machine{Options: o, fs: vfs.NewMem(), clock: clock.NewFake(1_700_000_000_000_000)}
 	return enginetest.Target{
 		Engine: m.open(), Clock: m.clock, Reopen: m.reopen,
@@ -96,7 +101,7 @@ func (m *machine) open() engine.Engine {
 	if m.Config != nil {
 		m.Config(&cfg)
 	}
-	n, err := engine.OpenLocal(cfg)
+	n, err := m.Open(cfg)
 	if err != nil {
 		panic(err) // the list is repeatable by its seed
 	}
