@@ -16,6 +16,11 @@ var unpacking = make(chan struct{}, runtime.GOMAXPROCS(0))
 
 // checked makes of what a client sent one batch that may be stored. What is wrong with single records goes into part.
 func (c *produceCall) checked(records []byte, rules *topicSettings, part *kmsg.ProduceResponseTopicPartition) ([]byte, error) {
+	if len(records) == 0 {
+		// Kafka 4 has no other word for a partition without a batch. CORRUPT_MESSAGE is for what a repeat may mend: clients would send
+		// the same nothing again.
+		return nil, &fault{kerr.InvalidRecord, "there is no record batch for the partition"}
+	}
 	// A batch of a megabyte may hold 64: no more of them are unpacked at once than there are processors to do it.
 	unpacking <- struct{}{}
 	defer func() { <-unpacking }()
