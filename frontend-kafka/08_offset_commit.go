@@ -27,6 +27,9 @@ func offsetCommitAPI() *api {
 		}}
 }
 
+// commitEpochs is the version from which members of KIP-848 commit, and are told that their epoch is stale.
+const commitEpochs = 9
+
 // committedTopic answers a topic with one code.
 func committedTopic(t *kmsg.OffsetCommitRequestTopic, code int16) kmsg.OffsetCommitResponseTopic {
 	row := kmsg.NewOffsetCommitResponseTopic()
@@ -61,7 +64,8 @@ func offsetCommit(ctx context.Context, c *conn, r *request) (kmsg.Response, erro
 	}
 	ctx, cancel := within(ctx, 0)
 	defer cancel()
-	code := b.run(ctx, groups.Committer{Member: req.MemberID, Instance: req.InstanceID, Generation: req.Generation})
+	code := b.run(ctx, groups.Committer{Member: req.MemberID, Instance: req.InstanceID, Generation: req.Generation,
+		NoEpochs: req.Version < commitEpochs})
 	if code != 0 {
 		return r.api.refuse(r, code), nil
 	}

@@ -133,6 +133,39 @@ func TestCommitRefusals(t *testing.T) {
 	require.Equal(t, kerr.UnknownMemberID.Code, code(req))
 }
 
+// Goal: members of KIP-848 commit in versions that know of member epochs: before, they are told so, whatever they say their epoch is,
+// and nothing is committed; from then on, that an epoch is stale. Members of the classic protocol commit in every version.
+func TestCommitOfMembersInEveryVersion(t *testing.T) {
+	n := start(t, nil)
+	n.topic("t", 4)
+	made, err := n.f.topic(t.Context(), n.caller(), "t")
+	require.NoError(t, err)
+	c := n.dial()
+	old, generation := c.joinClassic("old", 0)
+	commit := func(version int16, group, member string, epoch int32) int16 {
+		req := commitRequest(version, "t", made.id, 0, int64(version), nil)
+		req.Group, req.MemberID, req.Generation = group, member, epoch
+		return c.ask(req).(*kmsg.OffsetCommitResponse).Topics[0].Partitions[0].ErrorCode
+	}
+	member, epoch := c.joinNext("g")
+	for version := int16(2); version <= 10; version++ {
+		current, stale := int16(0), kerr.StaleMemberEpoch.Code
+		if version < 9 {
+			current, stale = kerr.UnsupportedVersion.Code, kerr.UnsupportedVersion.Code
+		}
+		require.Equal(t, current, commit(version, "g", member, epoch), "version %d", version)
+		require.Equal(t, stale, commit(version, "g", member, epoch+1), "version %d", version)
+		require.Equal(t, kerr.UnknownMemberID.Code, commit(version, "g", "nobody", epoch), "version %d", version)
+		require.Equal(t, kerr.UnknownMemberID.Code, commit(version, "g", "", -1), "version %d", version)
+		require.Zero(t, commit(version, "old", old, generation), "version %d", version)
+		if at := c.position(); version < 9 {
+			require.EqualValues(t, -1, at)
+		} else {
+			require.EqualValues(t, version, at)
+		}
+	}
+}
+
 // Goal: a group of native consumers is a group to Kafka's administration, and one position is everybody's: a native ack is
 // seen by Kafka, a deletion by natives.
 func TestNativeGroup(t *testing.T) {

@@ -33,7 +33,7 @@ func (r *raw) joinClassic(group string, partitions ...int32) (member string, gen
 }
 
 // joinNext makes the only member of a group of KIP-848, which gets every partition of topic t.
-func (r *raw) joinNext(group string) (member string) {
+func (r *raw) joinNext(group string) (member string, epoch int32) {
 	r.t.Helper()
 	beat := kmsg.NewPtrConsumerGroupHeartbeatRequest()
 	beat.Version, beat.Group, beat.MemberID = 1, group, "11111111-2222-4333-8444-555555555555"
@@ -41,7 +41,7 @@ func (r *raw) joinNext(group string) (member string) {
 	got := r.ask(beat).(*kmsg.ConsumerGroupHeartbeatResponse)
 	require.Zero(r.t, got.ErrorCode)
 	require.NotNil(r.t, got.Assignment)
-	return beat.MemberID
+	return beat.MemberID, got.MemberEpoch
 }
 
 // Goal: a native consumer does not work on what a live Kafka member of its group holds, of either protocol, and the group is
@@ -75,7 +75,7 @@ func TestSharedGroup(t *testing.T) {
 	require.NoError(t, pop(refuses, "h", whole))
 	require.NoError(t, pop(refuses, "", whole))
 	require.NoError(t, pop(allows, "g", first))
-	next := c.joinNext("modern")
+	next, _ := c.joinNext("modern")
 	require.ErrorIs(t, pop(refuses, "modern", second), held)
 
 	rows, err := refuses.Catalog().Groups(context.Background(), n.caller())

@@ -16,6 +16,8 @@ type Committer struct {
 	Member     string
 	Instance   *string
 	Generation int32 // or member epoch
+	// NoEpochs says that the request is of a version that knows no member epochs: what it tells is a generation.
+	NoEpochs bool
 	// Transactional commits of nobody in particular count whoever is in the group.
 	Transactional bool
 }

@@ -543,6 +543,11 @@ func (c *consumer) mayCommit(who *Committer) int16 {
 			return kerr.FencedInstanceID.Code
 		}
 	}
+	// As Kafka 4 has it, also for an epoch that is the member's: the version has no word for one that is not. Members of the
+	// classic protocol tell a generation in every version.
+	if m := c.members[who.Member]; m != nil && m.classic == nil && who.NoEpochs {
+		return kerr.UnsupportedVersion.Code
+	}
 	return c.current(who.Member, who.Generation)
 }
 

@@ -221,6 +221,18 @@ func TestConsumerCodes(t *testing.T) {
 			_, code := r.CommitFence(r.t.Context(), key("g"), Committer{Member: "a", Generation: a.epoch})
 			return code
 		}},
+		{"committing as it is in a version without epochs", kerr.UnsupportedVersion, func(r *rig, a, b *modern) int16 {
+			_, code := r.CommitFence(r.t.Context(), key("g"), Committer{Member: "a", Generation: a.epoch, NoEpochs: true})
+			return code
+		}},
+		{"committing with an older epoch in a version without epochs", kerr.UnsupportedVersion, func(r *rig, a, b *modern) int16 {
+			_, code := r.CommitFence(r.t.Context(), key("g"), Committer{Member: "a", Generation: a.epoch - 1, NoEpochs: true})
+			return code
+		}},
+		{"committing as a stranger in a version without epochs", kerr.UnknownMemberID, func(r *rig, a, b *modern) int16 {
+			_, code := r.CommitFence(r.t.Context(), key("g"), Committer{Member: "n", Generation: a.epoch, NoEpochs: true})
+			return code
+		}},
 		{"committing as nobody", kerr.UnknownMemberID, func(r *rig, a, b *modern) int16 {
 			_, code := r.CommitFence(r.t.Context(), key("g"), Committer{Generation: -1})
 			return code

@@ -80,6 +80,8 @@ func TestOnlineMigration(t *testing.T) {
 	require.Equal(t, map[string][]int32{"t": {0, 1}}, partitionsOf(t, a.synced.MemberAssignment))
 	require.Zero(t, a.heartbeat())
 	require.Zero(t, a.commit())
+	_, code := r.CommitFence(t.Context(), key("g"), Committer{Member: a.id, Generation: a.generation, NoEpochs: true})
+	require.Zero(t, code, "who speaks the classic protocol has a generation in every version")
 	generation := a.generation
 	a.generation--
 	require.Equal(t, kerr.IllegalGeneration.Code, a.commit())
