@@ -44,7 +44,7 @@ func createTopics(ctx context.Context, c *conn, r *request) (kmsg.Response, erro
 		} else if named[t.Topic] < 0 {
 			continue
 		} else if err := c.createOne(ctx, t, req.ValidateOnly, &row); err != nil {
-			row.ErrorCode, row.ErrorMessage = codeOf(err), textOf(err)
+			row.ErrorCode, row.ErrorMessage = controllerCode(err), textOf(err)
 		}
 		resp.Topics = append(resp.Topics, row)
 	}

@@ -44,7 +44,7 @@ func deleteTopics(ctx context.Context, c *conn, r *request) (kmsg.Response, erro
 		row := kmsg.NewDeleteTopicsResponseTopic()
 		row.Topic, row.TopicID = t.Topic, t.TopicID
 		if err := c.deleteOne(ctx, &row); err != nil {
-			row.ErrorCode, row.ErrorMessage = codeOf(err), textOf(err)
+			row.ErrorCode, row.ErrorMessage = controllerCode(err), textOf(err)
 		}
 		resp.Topics = append(resp.Topics, row)
 	}

@@ -62,7 +62,7 @@ func alterConfigs(ctx context.Context, c *conn, r *request) (kmsg.Response, erro
 				return set, nil
 			})
 		}
-		row.ErrorCode, row.ErrorMessage = codeOf(err), textOf(err)
+		row.ErrorCode, row.ErrorMessage = controllerCode(err), textOf(err)
 		resp.Resources = append(resp.Resources, row)
 	}
 	return resp, nil

@@ -43,7 +43,7 @@ func createPartitions(ctx context.Context, c *conn, r *request) (kmsg.Response, 
 		if named[t.Topic] == 1 {
 			err = c.widen(ctx, t, req.ValidateOnly)
 		}
-		row.ErrorCode, row.ErrorMessage = codeOf(err), textOf(err)
+		row.ErrorCode, row.ErrorMessage = controllerCode(err), textOf(err)
 		resp.Topics = append(resp.Topics, row)
 	}
 	return resp, nil

@@ -30,7 +30,7 @@ func electLeaders(ctx context.Context, c *conn, r *request) (kmsg.Response, erro
 			p.Partition = n
 			switch {
 			case err != nil:
-				p.ErrorCode = codeOf(err)
+				p.ErrorCode = controllerCode(err)
 			case !t.has(n):
 				p.ErrorCode = kerr.UnknownTopicOrPartition.Code
 			default:

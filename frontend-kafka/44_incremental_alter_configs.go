@@ -44,7 +44,7 @@ func incrementalAlterConfigs(ctx context.Context, c *conn, r *request) (kmsg.Res
 				return c.steps(r, res.ResourceType, res.Configs)
 			})
 		}
-		row.ErrorCode, row.ErrorMessage = codeOf(err), textOf(err)
+		row.ErrorCode, row.ErrorMessage = controllerCode(err), textOf(err)
 		resp.Resources = append(resp.Resources, row)
 	}
 	return resp, nil

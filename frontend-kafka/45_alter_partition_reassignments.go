@@ -43,7 +43,7 @@ func alterReassignments(ctx context.Context, c *conn, r *request) (kmsg.Response
 					bad = &fault{kerr.InvalidReplicaAssignment, "every node has every partition"}
 				}
 			}
-			out.ErrorCode, out.ErrorMessage = codeOf(bad), textOf(bad)
+			out.ErrorCode, out.ErrorMessage = controllerCode(bad), textOf(bad)
 			row.Partitions = append(row.Partitions, out)
 		}
 		resp.Topics = append(resp.Topics, row)

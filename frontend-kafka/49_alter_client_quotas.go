@@ -42,7 +42,7 @@ func alterQuotas(ctx context.Context, c *conn, r *request) (kmsg.Response, error
 	defer cancel()
 	for i := range req.Entries {
 		err := c.alterQuota(ctx, &req.Entries[i], req.ValidateOnly)
-		resp.Entries = append(resp.Entries, quotaAnswer(&req.Entries[i], codeOf(err), textOf(err)))
+		resp.Entries = append(resp.Entries, quotaAnswer(&req.Entries[i], controllerCode(err), textOf(err)))
 	}
 	return resp, nil
 }

@@ -54,7 +54,7 @@ func alterUsers(ctx context.Context, c *conn, r *request) (kmsg.Response, error)
 		row := kmsg.NewAlterUserSCRAMCredentialsResponseResult()
 		row.User = name
 		err := c.alterUser(ctx, name, req)
-		row.ErrorCode, row.ErrorMessage = codeOf(err), textOf(err)
+		row.ErrorCode, row.ErrorMessage = controllerCode(err), textOf(err)
 		resp.Results = append(resp.Results, row)
 	}
 	return resp, nil

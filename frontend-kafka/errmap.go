@@ -85,6 +85,16 @@ func codeOf(err error) int16 {
 	return kerr.UnknownServerError.Code
 }
 
+// controllerCode is the code of an error about what the controller of Kafka's clusters does. Clients take NOT_CONTROLLER for a
+// reason to ask who it is and to repeat the call; NOT_LEADER_OR_FOLLOWER is about partitions, and fails an administrator's call.
+func controllerCode(err error) int16 {
+	var e *engine.Error
+	if errors.As(err, &e) && e != nil && (e.Code == engine.CodeNoLeader || e.Code == engine.CodeClosed) {
+		return kerr.NotController.Code
+	}
+	return codeOf(err)
+}
+
 // textOf is the sentence of an error for a person; nil of none.
 func textOf(err error) *string {
 	var e *engine.Error
