@@ -26,10 +26,11 @@ func Bootstrap(cfg engine.Config, addr string) error {
 	return errors.Join(err, log.Close())
 }
 
-// The replica that a single node writes as, and its term.
+// The replica that a single node writes as, with its raft group, and its term.
 const (
-	firstNode format.Replica = 1
-	firstTerm format.Term    = 1
+	firstGroup format.RaftGroup = 1
+	firstNode  format.Replica   = 1
+	firstTerm  format.Term      = 1
 )
 
 func bootstrap(log *logstore.Store, addr string) error {
@@ -37,17 +38,17 @@ func bootstrap(log *logstore.Store, addr string) error {
 	switch {
 	case len(all) == 0:
 		return errors.New("replication: the data directory is empty: a new cluster needs no bootstrap, start its nodes with --peers")
-	case len(all) > 1 || all[0].Group != group || all[0].Replica != firstNode || all[0].Bootstrap != nil:
+	case len(all) > 1 || all[0].Group != firstGroup || all[0].Replica != firstNode || all[0].Bootstrap != nil:
 		return errors.New("replication: the data directory is a node's of a cluster already")
 	case all[0].Last == 0:
 		return errors.New("replication: the log holds no entry: start the single node once, or a new cluster with --peers")
 	}
-	save := &logstore.Save{Group: group, Replica: firstNode, State: &logstore.HardState{Term: firstTerm + 1, Vote: firstNode},
-		Bootstrap: &format.Bootstrap{Group: group, Replica: firstNode, Type: uint8(pb.OnDiskStateMachine),
+	save := &logstore.Save{Group: firstGroup, Replica: firstNode, State: &logstore.HardState{Term: firstTerm + 1, Vote: firstNode},
+		Bootstrap: &format.Bootstrap{Group: firstGroup, Replica: firstNode, Type: uint8(pb.OnDiskStateMachine),
 			Members: []format.Member{{Role: format.MemberVoter, Replica: firstNode, Address: addr}}}}
 	if floor := all[0].Floor; floor > 0 {
 		// The start of the log was given away: the membership stands in a snapshot record there, which nodes that are added pull.
-		save.Snapshot = &format.Snapshot{Group: group, Replica: firstNode, Index: floor, Term: firstTerm, OnDisk: floor, Dummy: true,
+		save.Snapshot = &format.Snapshot{Group: firstGroup, Replica: firstNode, Index: floor, Term: firstTerm, OnDisk: floor, Dummy: true,
 			ConfigChange: 1, Members: save.Bootstrap.Members}
 		save.Commit = all[0].Last
 		return log.Append(save)

@@ -234,14 +234,14 @@ func (s *Sequencer) report(asker format.Replica) Report {
 	disk, boot := s.log.Disk()
 	r.Deployment = s.deployment.Load()
 	r.Disk, r.Boot, r.Address = disk, boot, addressHash(s.o.Peers[s.o.Node])
-	if log, ok := s.log.Replica(group, s.o.Node); ok {
+	if log, ok := s.log.Replica(s.group, s.o.Node); ok {
 		r.Last, r.Floor = uint64(log.Last), uint64(log.Floor)
 		r.Commit = max(uint64(log.Commit), r.Applied)
 	}
 	copy(r.Build[:], s.o.Version)
 	if h := s.hosted(); h != nil {
 		r.Flags |= ReportPart
-		if leader, _, ok, err := h.GetLeaderID(uint64(group)); err == nil && ok {
+		if leader, _, ok, err := h.GetLeaderID(uint64(s.group)); err == nil && ok {
 			r.Leader = leader
 		}
 	}
@@ -308,7 +308,7 @@ func (s *Sequencer) census() {
 	defer s.loops.Done()
 	for s.restFor(censusEvery) {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*censusEvery)
-		st, _ := s.log.Replica(group, s.o.Node)
+		st, _ := s.log.Replica(s.group, s.o.Node)
 		began, furthest := s.o.Clock.Mono(), s.furthest()
 		reports := s.poll(ctx, askReport)
 		cancel()

@@ -30,6 +30,7 @@ type testCluster struct {
 	tls   *TLS
 	hold  time.Duration
 	rate  int64
+	group format.RaftGroup              // default the first
 	wrap  func(engine.Peer) engine.Peer // stands between nodes and their sequencers
 }
 
@@ -98,7 +99,7 @@ func (c *testCluster) open(node format.Replica) (*engine.Node, error) {
 		c.set(&cfg)
 	}
 	o := Options{Node: node, Peers: c.peers, Joining: node == c.join, TLS: c.tls, Hold: c.hold, PullRate: c.rate, Tick: 20 * time.Millisecond,
-		Version: "1.2.3"}
+		Version: "1.2.3", group: c.group}
 	if c.wrap == nil {
 		return Open(cfg, o)
 	}

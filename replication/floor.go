@@ -68,7 +68,7 @@ func (d *LogDB) SaveSnapshots(updates []pb.Update) error {
 		default:
 			v := saveOf(u.ShardID, u.ReplicaID)
 			v.Snapshot = recordOf(u.ShardID, u.ReplicaID, &u.Snapshot)
-			if err := d.log.Append(v); err != nil {
+			if err := d.append(v); err != nil {
 				return err
 			}
 		}
@@ -97,7 +97,10 @@ func (d *LogDB) addDummy(u *pb.Update) {
 
 // GetSnapshot implements raftio.ILogDB: the durable record at a start, the newest one afterwards.
 func (d *LogDB) GetSnapshot(shard, replica uint64) (p pb.Snapshot, err error) {
-	st, _ := d.replica(shard, replica)
+	st, err := d.replica(shard, replica)
+	if err != nil {
+		return p, err
+	}
 	if st.Snapshot != nil {
 		p = snapshotOf(shard, st.Snapshot)
 	}
@@ -114,7 +117,11 @@ func (d *LogDB) GetSnapshot(shard, replica uint64) (p pb.Snapshot, err error) {
 // keep makes the newest record at or below an index the durable one, and returns the index of the durable one, 0 for none.
 func (d *LogDB) keep(shard, replica, upto uint64) (uint64, error) {
 	kept := uint64(0)
-	if st, _ := d.replica(shard, replica); st.Snapshot != nil {
+	st, err := d.replica(shard, replica)
+	if err != nil {
+		return 0, err
+	}
+	if st.Snapshot != nil {
 		kept = uint64(st.Snapshot.Index)
 	}
 	var next *pb.Snapshot
@@ -134,7 +141,7 @@ func (d *LogDB) keep(shard, replica, upto uint64) (uint64, error) {
 	record.Filepath, record.FileSize, record.Checksum = "", 0, nil // of a file that the library removes
 	v := saveOf(shard, replica)
 	v.Snapshot = recordOf(shard, replica, &record)
-	if err := d.log.Append(v); err != nil {
+	if err := d.append(v); err != nil {
 		return kept, err
 	}
 	invariants.Failpoint(failFloorRecord)
@@ -150,7 +157,10 @@ func (d *LogDB) keep(shard, replica, upto uint64) (uint64, error) {
 
 // saveFloor raises the floor to the durable record once the library asks for nothing below it, and returns the floor.
 func (d *LogDB) saveFloor(shard, replica uint64) (format.Index, error) {
-	st, _ := d.replica(shard, replica)
+	st, err := d.replica(shard, replica)
+	if err != nil {
+		return 0, err
+	}
 	d.mu.Lock()
 	removed := d.heldOf(shard, replica).removed
 	d.mu.Unlock()
@@ -159,7 +169,7 @@ func (d *LogDB) saveFloor(shard, replica uint64) (format.Index, error) {
 	}
 	v := saveOf(shard, replica)
 	v.Floor = st.Snapshot.Index
-	if err := d.log.Append(v); err != nil {
+	if err := d.append(v); err != nil {
 		return st.Floor, err
 	}
 	invariants.Failpoint(failFloorSaved)
@@ -183,9 +193,9 @@ type want struct {
 // at which the library took a snapshot, and no further than what every member has, or waits for no longer (Options.Hold). It stays while
 // any node gives a copy of its state: the copy ends where the log has to go on, on whichever node leads then.
 func (s *Sequencer) SaveFloor(i format.Index) (format.Index, error) {
-	shard, node := uint64(group), uint64(s.o.Node)
+	shard, node := uint64(s.group), uint64(s.o.Node)
 	if s.isGiven() {
-		st, _ := s.log.Replica(group, s.o.Node)
+		st, _ := s.log.Replica(s.group, s.o.Node)
 		return st.Floor, nil
 	}
 	floor, err := s.db.saveFloor(shard, node)
@@ -221,7 +231,7 @@ func (s *Sequencer) isGiven() bool {
 // What it refuses it is asked for again.
 func (s *Sequencer) takeDummy(h *dragonboat.NodeHost, kept uint64, wanted format.Index) {
 	o := dragonboat.SnapshotOption{OverrideCompactionOverhead: kept > 0, CompactionIndex: kept}
-	rs, err := h.RequestSnapshot(uint64(group), o, proposeWithin)
+	rs, err := h.RequestSnapshot(uint64(s.group), o, proposeWithin)
 	if err != nil {
 		s.o.Log.Debug("no snapshot was taken", "err", err)
 		return
@@ -277,7 +287,7 @@ func (s *Sequencer) holdBack(i format.Index) format.Index {
 
 // startsAbove refuses a state that is older than what the log can bring up to date.
 func (s *Sequencer) startsAbove(applied format.Index) error {
-	st, _ := s.log.Replica(group, s.o.Node)
+	st, _ := s.log.Replica(s.group, s.o.Node)
 	if applied >= st.Floor {
 		return nil
 	}
@@ -294,7 +304,7 @@ var errBehind = errors.New("replication: the leader's log begins behind the end 
 
 // watchBehind ends this node when it has been left behind.
 func (s *Sequencer) watchBehind(reports map[format.Replica]Report) {
-	st, _ := s.log.Replica(group, s.o.Node)
+	st, _ := s.log.Replica(s.group, s.o.Node)
 	left := false
 	for _, r := range reports {
 		left = left || r.Flags&ReportLeads != 0 && format.Index(r.Floor) > st.Last

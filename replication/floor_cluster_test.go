@@ -25,7 +25,7 @@ func (c *testCluster) sequencer(node format.Replica) *Sequencer {
 }
 
 func (c *testCluster) floor(node format.Replica) format.Index {
-	st, _ := c.sequencer(node).log.Replica(group, node)
+	st, _ := c.sequencer(node).log.Replica(firstGroup, node)
 	return st.Floor
 }
 
@@ -110,7 +110,7 @@ func TestFloorRises(t *testing.T) {
 	c.flow("floors rise after restarts", all(func(node format.Replica) bool { return c.floor(node) > before[node] }))
 
 	c.stop(3)
-	held, _ := c.sequencer(1).log.Replica(group, 1)
+	held, _ := c.sequencer(1).log.Replica(firstGroup, 1)
 	c.flow("the log outgrows what is held without node 3", func() bool { n, _ := c.segments(1); return n > 20 })
 	for node := range c.nodes {
 		if got := c.floor(node); got > held.Last {
@@ -167,7 +167,7 @@ func TestPull(t *testing.T) {
 	}
 	c.configure("flow")
 	c.flow("a floor", func() bool { return c.floor(1) > 0 })
-	end, _ := c.sequencer(3).log.Replica(group, 3)
+	end, _ := c.sequencer(3).log.Replica(firstGroup, 3)
 	c.stop(3)
 	c.hold = 2 * time.Second // more than a node that runs lags
 	for _, node := range []format.Replica{1, 2} {
@@ -176,7 +176,7 @@ func TestPull(t *testing.T) {
 	c.start(1, 2)
 	c.past(end.Last + 100)
 	c.start(3)
-	if st, _ := c.sequencer(3).log.Replica(group, 3); st.Floor <= end.Last {
+	if st, _ := c.sequencer(3).log.Replica(firstGroup, 3); st.Floor <= end.Last {
 		t.Fatalf("node 3 did not pull: %+v", st)
 	}
 	c.compare(kept)
@@ -192,7 +192,7 @@ func TestPull(t *testing.T) {
 		_, err := query(ctx, c.peers[c.leader()], nil, askPromote, 0, 4, "")
 		return err == nil
 	})
-	at, _ := c.sequencer(4).log.Replica(group, 4)
+	at, _ := c.sequencer(4).log.Replica(firstGroup, 4)
 	c.past(at.Last)
 	c.compare(kept)
 	c.marksEqual()
@@ -232,7 +232,7 @@ func TestPullCutOff(t *testing.T) {
 		c.start(node)
 	}
 	for point, hits := range map[string]int64{"engine.pull.block-taken": 5, "engine.pull.marked": 1, "engine.pull.old-removed": 1, "engine.pull.moved": 1} {
-		end, _ := c.sequencer(3).log.Replica(group, 3)
+		end, _ := c.sequencer(3).log.Replica(firstGroup, 3)
 		c.stop(3)
 		c.past(end.Last)
 		ended := make(chan struct{})
@@ -252,7 +252,7 @@ func TestPullCutOff(t *testing.T) {
 		c.compare(kept)
 	}
 	c.marksEqual()
-	end, _ := c.sequencer(3).log.Replica(group, 3)
+	end, _ := c.sequencer(3).log.Replica(firstGroup, 3)
 	c.stop(3)
 	c.past(end.Last)
 	follower := 3 - c.leader() // who is asked first

@@ -29,7 +29,7 @@ func openFloorLog(o logstore.Options) (*floorLog, error) {
 		return nil, err
 	}
 	l := &floorLog{db: NewLogDB(log, 0)}
-	if st, ok := l.db.replica(1, 5); ok && st.Last > 0 {
+	if st, err := l.db.replica(1, 5); err == nil && st.Last > 0 {
 		l.last = uint64(st.Last)
 		return l, l.begin()
 	}
@@ -114,11 +114,11 @@ func TestFloorWaitsForTheLibrary(t *testing.T) {
 	}
 	keep(25, 20)
 	expect("the next", 20, 10)
-	must(t, l.db.log.Close())
+	must(t, l.db.every.log.Close())
 	if l, err = openFloorLog(o); err != nil {
 		t.Fatal(err)
 	}
-	defer l.db.log.Close()
+	defer l.db.every.log.Close()
 	expect("a start from the record", 20, 20)
 	if got, _, err := l.db.IterateEntries(nil, 0, 1, 5, 20, 21, 1<<20); len(got) != 0 || err != nil {
 		t.Errorf("%d entries at the floor: %v", len(got), err)
@@ -159,17 +159,17 @@ func floorLife(fs *vfs.Mem, off int64) (floor format.Index, last uint64, ops int
 	go func() {
 		select {
 		case <-low: // nobody waits for segments that do not come
-			l.db.log.Kill()
+			l.db.every.log.Kill()
 		case <-ended:
 		}
 	}()
 	floor, last, err = l.live()
 	close(ended)
 	if err != nil {
-		l.db.log.Kill()
+		l.db.every.log.Kill()
 		return floor, last, 0, err
 	}
-	return floor, last, fs.Ops() - before, l.db.log.Close()
+	return floor, last, fs.Ops() - before, l.db.every.log.Close()
 }
 
 func (l *floorLog) live() (floor format.Index, last uint64, err error) {
@@ -193,7 +193,7 @@ func (l *floorLog) live() (floor format.Index, last uint64, err error) {
 			return floor, last, err
 		}
 		floor = f
-		if err := reclaimOldest(l.db.log); err != nil && !strings.Contains(err.Error(), "invalid") {
+		if err := reclaimOldest(l.db.every.log); err != nil && !strings.Contains(err.Error(), "invalid") {
 			return floor, last, err
 		}
 	}
@@ -234,7 +234,7 @@ func TestFloorCrash(t *testing.T) {
 			if err != nil || uint64(len(got)) != l.last-ss.Index {
 				t.Fatalf("operation %d: %d entries of (%d, %d]: %v", at, len(got), ss.Index, l.last, err)
 			}
-			must(t, l.db.log.Close())
+			must(t, l.db.every.log.Close())
 		}
 	}
 }
@@ -249,13 +249,13 @@ func (still) DiskOf(format.Replica) (engine.Disk, bool) { return engine.Disk{}, 
 func TestFloorWaitsForCopies(t *testing.T) {
 	l, err := openFloorLog(testOptions(vfs.NewMem()))
 	must(t, err)
-	defer l.db.log.Close()
+	defer l.db.every.log.Close()
 	must(t, l.append(10))
 	must(t, l.dummy(8, 8))
 	kept, err := l.db.keep(1, 5, 9)
 	must(t, err)
 	must(t, l.db.RemoveEntriesTo(1, 5, kept))
-	s := &Sequencer{o: Options{Node: 5}, log: l.db.log, db: l.db, peer: still{}}
+	s := &Sequencer{o: Options{Node: 5}, group: 1, log: l.db.every.log, db: l.db, peer: still{}}
 	expect := func(what string, want format.Index) {
 		t.Helper()
 		if floor, err := s.SaveFloor(9); err != nil || floor != want {
@@ -310,10 +310,10 @@ func TestHoldBack(t *testing.T) {
 func TestWatchBehind(t *testing.T) {
 	l, err := openFloorLog(testOptions(vfs.NewMem()))
 	must(t, err)
-	defer l.db.log.Close()
+	defer l.db.every.log.Close()
 	must(t, l.append(10))
 	var ended error
-	s := &Sequencer{o: Options{Node: 5}, log: l.db.log, fatal: func(err error) { ended = err }}
+	s := &Sequencer{o: Options{Node: 5}, group: 1, log: l.db.every.log, fatal: func(err error) { ended = err }}
 	lacks := map[format.Replica]Report{1: {Floor: 11, Flags: ReportLeads}, 2: {Floor: 3}}
 	has := map[format.Replica]Report{1: {Floor: 11}, 2: {Floor: 10, Flags: ReportLeads}}
 	for range behindRounds - 1 {

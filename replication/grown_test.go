@@ -111,7 +111,7 @@ func TestGrownWithoutAStart(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer lock.Close()
-		st, _ := log.Replica(group, 1)
+		st, _ := log.Replica(firstGroup, 1)
 		if err := log.Close(); err != nil {
 			t.Fatal(err)
 		}

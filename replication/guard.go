@@ -45,7 +45,7 @@ func (s *Sequencer) guard(fresh bool) error {
 		if err := errors.Join(s.learnDeployment(reports), s.sameAddresses(reports)); err != nil {
 			return err
 		}
-		st, _ := s.log.Replica(group, s.o.Node)
+		st, _ := s.log.Replica(s.group, s.o.Node)
 		forms := len(s.o.Peers) // nodes of a cluster that may have to form
 		if joins {
 			forms = 0

@@ -33,8 +33,8 @@ func TestRefusedCertificates(t *testing.T) {
 	addr := freePair(t)
 	f, err := openFloorLog(testOptions(vfs.NewMem()))
 	must(t, err)
-	defer f.db.log.Close()
-	s := &Sequencer{o: Options{Node: 5, Listen: addr, TLS: files, Log: log}.withDefaults(), log: f.db.log, ended: make(chan struct{})}
+	defer f.db.every.log.Close()
+	s := &Sequencer{o: Options{Node: 5, Listen: addr, TLS: files, Log: log}.withDefaults(), log: f.db.every.log, ended: make(chan struct{})}
 	l, err := newLinks(s)
 	must(t, err)
 	defer l.close()

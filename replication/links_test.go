@@ -62,7 +62,7 @@ func TestIncarnations(t *testing.T) {
 		f, err := openFloorLog(o)
 		must(t, err)
 		must(t, f.append(1))
-		s := &Sequencer{o: Options{Node: 5, Listen: freePair(t)}.withDefaults(), log: f.db.log, ended: make(chan struct{})}
+		s := &Sequencer{o: Options{Node: 5, Listen: freePair(t)}.withDefaults(), log: f.db.every.log, ended: make(chan struct{})}
 		l, err := newLinks(s)
 		must(t, err)
 		if l.incarnation != start+1 {
@@ -79,7 +79,7 @@ func TestIncarnations(t *testing.T) {
 		earlier = now
 		close(s.ended)
 		l.close()
-		must(t, f.db.log.Close())
+		must(t, f.db.every.log.Close())
 	}
 }
 

@@ -20,7 +20,7 @@ import (
 const logDBName = "queen-logstore"
 
 // LogDB is dragonboat's log storage over the node's own log: raft's entries are the records that messages
-// are read from, so that a payload is written once per replica.
+// are read from, so that a payload is written once per replica. Each raft group has its log (grouplog.go).
 //
 // It keeps nothing but what the store keeps, and the library's newest snapshot records (floor.go). Entries are never removed at
 // the library's wish, which is advice; the node gives segments away itself when nothing needs them.
@@ -28,15 +28,12 @@ const logDBName = "queen-logstore"
 // The library reports every error of it as a panic of the process, which is what a failed write or flush
 // has to be.
 type LogDB struct {
-	log *logstore.Store
-	// known is an index that the caller proves committed (a checkpoint, an outcome found): what is read back
-	// of raft's state is no older. Zero where nothing is known.
-	known pb.State
-	// takeOutcomes gives what apply decided and is not on disk yet; nil without an applier. It goes with the next save
-	// that is written at once.
-	takeOutcomes func(format.RaftGroup, format.Replica) []logstore.Outcome
-	writing      sync.Mutex // outcomes reach the log in order
+	every *groupLog // the log of all groups; nil where each has its own
 
+	logs struct {
+		sync.RWMutex
+		of map[format.RaftGroup]*groupLog
+	}
 	mu struct {
 		sync.Mutex
 		held map[raftio.NodeInfo]*held
@@ -45,10 +42,18 @@ type LogDB struct {
 
 var _ raftio.ILogDB = (*LogDB)(nil)
 
-// NewLogDB puts the library's interface onto log, which stays its owner's to close. committed is an index up to
-// which entries are known to be committed by other means than the saved commit index, 0 for none.
+// NewLogDB puts the library's interface onto log, which stays its owner's to close: that of every raft group. committed is an index
+// up to which entries are known to be committed by other means than the saved commit index, 0 for none.
 func NewLogDB(log *logstore.Store, committed format.Index) *LogDB {
-	d := &LogDB{log: log, known: pb.State{Commit: uint64(committed)}}
+	d := newLogDB()
+	d.every = &groupLog{log: log, known: committed, writing: &sync.Mutex{}}
+	return d
+}
+
+// newLogDB has no log yet: each raft group opens its own.
+func newLogDB() *LogDB {
+	d := &LogDB{}
+	d.logs.of = map[format.RaftGroup]*groupLog{}
 	d.mu.held = map[raftio.NodeInfo]*held{}
 	return d
 }
@@ -65,7 +70,7 @@ func (f logDBFactory) Create(config.NodeHostConfig, config.LogDBCallback, []stri
 // Name implements raftio.ILogDB.
 func (d *LogDB) Name() string { return logDBName }
 
-// Close implements raftio.ILogDB; the store stays open, since reads go on.
+// Close implements raftio.ILogDB; the stores stay open, since reads go on.
 func (d *LogDB) Close() error { return nil }
 
 // BinaryFormat implements raftio.ILogDB.
@@ -73,7 +78,7 @@ func (d *LogDB) BinaryFormat() uint32 { return raftio.PlainLogDBBinVersion }
 
 // ListNodeInfo implements raftio.ILogDB.
 func (d *LogDB) ListNodeInfo() (all []raftio.NodeInfo, err error) {
-	for _, r := range d.log.Replicas() {
+	for _, r := range d.replicas() {
 		if r.Bootstrap != nil {
 			all = append(all, raftio.GetNodeInfo(uint64(r.Group), uint64(r.Replica)))
 		}
@@ -85,21 +90,20 @@ func saveOf(shard, replica uint64) *logstore.Save {
 	return &logstore.Save{Group: format.RaftGroup(shard), Replica: format.Replica(replica)}
 }
 
-func (d *LogDB) replica(shard, replica uint64) (logstore.ReplicaState, bool) {
-	return d.log.Replica(format.RaftGroup(shard), format.Replica(replica))
-}
-
 // SaveBootstrapInfo implements raftio.ILogDB.
 func (d *LogDB) SaveBootstrapInfo(shard, replica uint64, b pb.Bootstrap) error {
 	v := saveOf(shard, replica)
 	v.Bootstrap = &format.Bootstrap{Group: v.Group, Replica: v.Replica, Join: b.Join, Type: uint8(b.Type),
 		Members: membersOf(format.MemberVoter, b.Addresses)}
-	return d.log.Append(v)
+	return d.append(v)
 }
 
 // GetBootstrapInfo implements raftio.ILogDB.
 func (d *LogDB) GetBootstrapInfo(shard, replica uint64) (b pb.Bootstrap, err error) {
-	st, _ := d.replica(shard, replica)
+	st, err := d.replica(shard, replica)
+	if err != nil {
+		return b, err
+	}
 	if st.Bootstrap == nil {
 		return b, raftio.ErrNoBootstrapInfo
 	}
@@ -111,50 +115,29 @@ func (d *LogDB) GetBootstrapInfo(shard, replica uint64) (b pb.Bootstrap, err err
 }
 
 // SaveRaftState implements raftio.ILogDB: when it returns, everything but a commit index on its own is durable.
-// The library calls it with nothing to save as often as not.
+// The library calls it with nothing to save as often as not, and with the updates of all groups at once.
 func (d *LogDB) SaveRaftState(updates []pb.Update, _ uint64) error {
-	var saves []*logstore.Save
+	var all []batch
 	for i := range updates {
-		if v := d.saveOfUpdate(&updates[i]); v != nil {
-			saves = append(saves, v)
+		l, err := d.of(format.RaftGroup(updates[i].ShardID))
+		if err != nil {
+			return err
+		}
+		if v := d.saveOfUpdate(l, &updates[i]); v != nil {
+			all = addSave(all, l, v)
 		}
 	}
-	if len(saves) == 0 {
-		return nil
-	}
-	d.writing.Lock()
-	defer d.writing.Unlock()
-	if d.takeOutcomes != nil {
-		for _, v := range saves {
-			// They never make a commit index on its own an extent, which costs a flush: then they wait for the next entries.
-			if v.State == nil && v.Snapshot == nil && len(v.Entries) == 0 {
-				continue
-			}
-			v.Outcomes = append(v.Outcomes, d.takeOutcomes(v.Group, v.Replica)...)
-		}
-	}
-	return d.log.Append(saves...)
-}
-
-// flushOutcomes makes all outcomes durable, and the commit index that is known.
-func (d *LogDB) flushOutcomes(replica format.Replica) error {
-	d.writing.Lock()
-	defer d.writing.Unlock()
-	v := &logstore.Save{Group: group, Replica: replica, Outcomes: d.takeOutcomes(group, replica)}
-	if len(v.Outcomes) == 0 {
-		return nil // then all of them are, and they prove what is committed as well
-	}
-	return d.log.Append(v)
+	return writeAll(all)
 }
 
 // saveOfUpdate is nil when there is nothing to save.
-func (d *LogDB) saveOfUpdate(u *pb.Update) *logstore.Save {
+func (d *LogDB) saveOfUpdate(l *groupLog, u *pb.Update) *logstore.Save {
 	v := saveOf(u.ShardID, u.ReplicaID)
 	some := false
 	if !pb.IsEmptyState(u.State) {
 		v.Commit, some = format.Index(u.State.Commit), true
 		state := logstore.HardState{Term: format.Term(u.State.Term), Vote: format.Replica(u.State.Vote)}
-		if st, _ := d.replica(u.ShardID, u.ReplicaID); st.State != state {
+		if st, _ := l.log.Replica(v.Group, v.Replica); st.State != state {
 			v.State = &state // a commit on its own need not be written at once
 		}
 	}
@@ -183,12 +166,16 @@ const localClient = 1
 // IterateEntries implements raftio.ILogDB. It includes the entry with which maxSize is exceeded, and counts it.
 func (d *LogDB) IterateEntries(ents []pb.Entry, size, shard, replica, low, high, maxSize uint64) ([]pb.Entry, uint64, error) {
 	group, rep := format.RaftGroup(shard), format.Replica(replica)
-	if st, _ := d.log.Replica(group, rep); format.Index(low) < st.First || format.Index(low) > st.Last {
+	l, err := d.of(group)
+	if err != nil {
+		return ents, size, err
+	}
+	if st, _ := l.log.Replica(group, rep); format.Index(low) < st.First || format.Index(low) > st.Last {
 		return ents, size, nil
 	}
 	if maxSize == 0 {
 		// The library asks for a term, also while it holds its locks: the command is not read.
-		if t, ok := d.log.Term(group, rep, format.Index(low)); ok {
+		if t, ok := l.log.Term(group, rep, format.Index(low)); ok {
 			ents = append(ents, pb.Entry{Index: low, Term: uint64(t)})
 		}
 		return ents, size + uint64((&pb.Entry{}).SizeUpperLimit()), nil
@@ -199,7 +186,7 @@ func (d *LogDB) IterateEntries(ents []pb.Entry, size, shard, replica, low, high,
 		size += n
 		return n
 	}
-	got, err := d.log.Entries(nil, group, rep, format.Index(low), format.Index(high), maxSize-min(start, maxSize), count)
+	got, err := l.log.Entries(nil, group, rep, format.Index(low), format.Index(high), maxSize-min(start, maxSize), count)
 	for i := range got {
 		e := &got[i]
 		p := pb.Entry{Index: uint64(e.Index), Term: uint64(e.Term), Type: pb.EntryType(e.Type),
@@ -215,12 +202,16 @@ func (d *LogDB) IterateEntries(ents []pb.Entry, size, shard, replica, low, high,
 // ReadRaftState implements raftio.ILogDB. The commit index it gives lies between lastIndex, that of the snapshot
 // handed out before, and the last entry: the library panics on any other.
 func (d *LogDB) ReadRaftState(shard, replica, lastIndex uint64) (rs raftio.RaftState, err error) {
-	st, ok := d.replica(shard, replica)
+	l, err := d.of(format.RaftGroup(shard))
+	if err != nil {
+		return rs, err
+	}
+	st, ok := l.log.Replica(format.RaftGroup(shard), format.Replica(replica))
 	d.letGo(shard, replica, lastIndex) // a start reads no further back than the snapshot it was given
 	if !ok || st.State == (logstore.HardState{}) && st.Last == 0 {
 		return rs, raftio.ErrNoSavedLog
 	}
-	commit := min(max(uint64(st.Commit), d.known.Commit), uint64(st.Last))
+	commit := uint64(min(max(st.Commit, l.known), st.Last))
 	rs.State = pb.State{Term: uint64(st.State.Term), Vote: uint64(st.State.Vote), Commit: max(commit, lastIndex)}
 	if last := uint64(st.Last); last > lastIndex && st.Last >= st.First {
 		rs.FirstIndex, rs.EntryCount = lastIndex+1, last-lastIndex
@@ -247,7 +238,7 @@ func (d *LogDB) RemoveNodeData(shard, replica uint64) error {
 	v := saveOf(shard, replica)
 	v.Remove = true
 	d.forget(shard, replica)
-	return d.log.Append(v)
+	return d.append(v)
 }
 
 // ImportSnapshot implements raftio.ILogDB.
@@ -261,7 +252,7 @@ func (d *LogDB) ImportSnapshot(p pb.Snapshot, replica uint64) error {
 	v.Bootstrap = &format.Bootstrap{Group: v.Group, Replica: v.Replica, Join: true, Type: uint8(p.Type)}
 	v.State = &logstore.HardState{Term: format.Term(p.Term)}
 	v.Snapshot, v.Install, v.Commit = recordOf(p.ShardID, replica, &p), true, format.Index(p.Index)
-	return d.log.Append(v)
+	return d.append(v)
 }
 
 // recordOf is the store's form of a snapshot. One with files is kept as the library wrote it.

@@ -78,7 +78,7 @@ func TestRaftTrace(t *testing.T) {
 			x.restart()
 		}
 	}
-	x.must(x.db.log.Close())
+	x.must(x.db.every.log.Close())
 }
 
 func (x *raftTrace) act(info raftio.NodeInfo, m *raftModel) {
@@ -302,10 +302,10 @@ func (x *raftTrace) restart() {
 		x.fs = x.fs.Crash(vfs.DropUnsynced())
 		x.o.FS = x.fs
 	}
-	_ = x.db.log.Close()
+	_ = x.db.every.log.Close()
 	x.db = NewLogDB(mustOpen(x.t, x.o), 0)
 	for info, m := range x.models {
-		st, _ := x.db.log.Replica(format.RaftGroup(info.ShardID), format.Replica(info.ReplicaID))
+		st, _ := x.db.every.log.Replica(format.RaftGroup(info.ShardID), format.Replica(info.ReplicaID))
 		if got := uint64(st.Commit); crash && got >= m.saved.Commit && got <= m.state.Commit {
 			m.state.Commit = got // commit-only saves need not survive a crash
 		}
@@ -321,16 +321,16 @@ func (x *raftTrace) restart() {
 			m.floor = uint64(floor)
 		}
 	}
-	_ = reclaimOldest(x.db.log)
+	_ = reclaimOldest(x.db.every.log)
 }
 
 // TestCommitsCarryNoOutcomes: a commit index on its own is not written at once, whatever apply has decided meanwhile; that goes
 // with the next entries.
 func TestCommitsCarryNoOutcomes(t *testing.T) {
 	db := NewLogDB(mustOpen(t, testOptions(vfs.NewMem())), 0)
-	defer db.log.Close()
+	defer db.every.log.Close()
 	taken := 0
-	db.takeOutcomes = func(format.RaftGroup, format.Replica) []logstore.Outcome { taken++; return nil }
+	db.every.take = func(format.RaftGroup, format.Replica) []logstore.Outcome { taken++; return nil }
 	save := func(commit uint64, ents ...pb.Entry) {
 		t.Helper()
 		u := pb.Update{ShardID: 1, ReplicaID: 5, State: pb.State{Term: 1, Vote: 5, Commit: commit}, EntriesToSave: ents}
@@ -345,11 +345,11 @@ func TestCommitsCarryNoOutcomes(t *testing.T) {
 		t.Fatal(err)
 	}
 	save(0, at(1), at(2))
-	extents := db.log.Stats().Extents
+	extents := db.every.log.Stats().Extents
 	save(1)
 	save(2)
-	if taken != 1 || db.log.Stats().Extents != extents {
-		t.Errorf("outcomes were taken %d times, %d extents after %d", taken, db.log.Stats().Extents, extents)
+	if taken != 1 || db.every.log.Stats().Extents != extents {
+		t.Errorf("outcomes were taken %d times, %d extents after %d", taken, db.every.log.Stats().Extents, extents)
 	}
 	save(2, at(3))
 	if taken != 2 {

@@ -18,7 +18,9 @@ import (
 // themselves whether they count.
 type session struct{ noop *client.Session }
 
-func newSession(h *dragonboat.NodeHost) *session { return &session{h.GetNoOPSession(uint64(group))} }
+func newSession(h *dragonboat.NodeHost, g format.RaftGroup) *session {
+	return &session{h.GetNoOPSession(uint64(g))}
+}
 
 // stateMachine is the node as the library's on-disk state machine. Its state is the log that the library writes: Open
 // replayed it, and Sync has nothing to do.
@@ -47,11 +49,11 @@ func (m *stateMachine) Update(entries []sm.Entry) ([]sm.Entry, error) {
 
 // apply hands one committed entry to the node. Its bytes are in this node's log already, which says where and of which term.
 func (s *Sequencer) apply(i format.Index, cmd []byte) error {
-	pos, _, err := s.log.Locate(group, s.o.Node, i)
+	pos, _, err := s.log.Locate(s.group, s.o.Node, i)
 	if err != nil {
 		return fmt.Errorf("replication: entry %d is committed and not in the log: %w", i, err)
 	}
-	term, ok := s.log.Term(group, s.o.Node, i)
+	term, ok := s.log.Term(s.group, s.o.Node, i)
 	if !ok {
 		return fmt.Errorf("replication: entry %d is committed and its term is not known", i)
 	}
@@ -60,7 +62,7 @@ func (s *Sequencer) apply(i format.Index, cmd []byte) error {
 	}
 	outcome, err := s.applier.Apply(engine.Committed{Index: i, Term: term, Data: s.head, Pos: pos})
 	if err == nil {
-		s.outcomes.Add(group, s.o.Node, i, term, outcome)
+		s.outcomes.Add(s.group, s.o.Node, i, term, outcome)
 	}
 	return err
 }

@@ -17,7 +17,7 @@ type Members struct{ Voters, Followers map[format.Replica]string }
 
 // learnMembers keeps what the library knows of the membership, so that added nodes are found.
 func (s *Sequencer) learnMembers(ctx context.Context) {
-	m, err := s.host.SyncGetShardMembership(ctx, uint64(group))
+	m, err := s.host.SyncGetShardMembership(ctx, uint64(s.group))
 	if err != nil {
 		return
 	}
@@ -80,7 +80,7 @@ func (s *Sequencer) changeMembers(ctx context.Context, what ask, node format.Rep
 		if _, err := sideAddress(addr); err != nil {
 			return err
 		}
-		return s.host.SyncRequestAddNonVoting(ctx, uint64(group), uint64(node), addr, m.ConfigChangeID)
+		return s.host.SyncRequestAddNonVoting(ctx, uint64(s.group), uint64(node), addr, m.ConfigChangeID)
 	case what == askPromote && !follows:
 		return fmt.Errorf("replication: node %d is not one that follows", node)
 	case what == askPromote:
@@ -92,14 +92,14 @@ func (s *Sequencer) changeMembers(ctx context.Context, what ask, node format.Rep
 	case node == s.o.Node:
 		return fmt.Errorf("replication: node %d leads: have another one lead first", node)
 	}
-	return s.host.SyncRequestDeleteReplica(ctx, uint64(group), uint64(node), m.ConfigChangeID)
+	return s.host.SyncRequestDeleteReplica(ctx, uint64(s.group), uint64(node), m.ConfigChangeID)
 }
 
 // membership reads the membership as everybody has agreed on it. What the library drops while the leadership moves is asked anew.
 func (s *Sequencer) membership(ctx context.Context) (*dragonboat.Membership, error) {
 	for {
 		short, cancel := context.WithTimeout(ctx, time.Second)
-		m, err := s.host.SyncGetShardMembership(short, uint64(group))
+		m, err := s.host.SyncGetShardMembership(short, uint64(s.group))
 		cancel()
 		if err == nil || !s.leads() || !s.rest(ctx) {
 			return m, err
@@ -122,5 +122,5 @@ func (s *Sequencer) promote(ctx context.Context, node format.Replica, addr strin
 	if own := uint64(s.peer.Standing().Applied); r.Applied+promoteLag < own {
 		return fmt.Errorf("replication: node %d has applied %d of %d entries: it has to catch up first", node, r.Applied, own)
 	}
-	return s.host.SyncRequestAddReplica(ctx, uint64(group), uint64(node), addr, change)
+	return s.host.SyncRequestAddReplica(ctx, uint64(s.group), uint64(node), addr, change)
 }

@@ -45,7 +45,7 @@ func (s *Sequencer) MakeLead(ctx context.Context, to format.Replica) error {
 	if h == nil {
 		return engine.ErrNotLeader
 	}
-	leader, _, ok, err := h.GetLeaderID(uint64(group))
+	leader, _, ok, err := h.GetLeaderID(uint64(s.group))
 	if err != nil || !ok {
 		return engine.ErrNotLeader
 	}

@@ -46,6 +46,8 @@ type Options struct {
 	Log   *slog.Logger
 
 	quit <-chan struct{} // ends a Join that waits for others
+	// group is the raft group, default the first: the only one that a cluster has so far, though all on disk names its group.
+	group format.RaftGroup
 }
 
 // TLS is how nodes show each other who they are. What it gives may change while a node runs: it is asked at each handshake.
@@ -72,6 +74,9 @@ const (
 
 func (o Options) withDefaults() Options {
 	o.Peers = maps.Clone(o.Peers)
+	if o.group == 0 {
+		o.group = firstGroup
+	}
 	if o.Tick == 0 {
 		o.Tick = defaultTick
 	}

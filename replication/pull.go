@@ -134,7 +134,7 @@ func pullFrom(ctx context.Context, cfg engine.Config, o Options, b *behindError,
 		return err
 	}
 	t := b.target
-	t.Record = recordOf(uint64(group), uint64(o.Node), &record)
+	t.Record = recordOf(uint64(t.Group), uint64(o.Node), &record)
 	return engine.ReadImage(ctx, cfg, t, r)
 }
 
@@ -164,7 +164,7 @@ func (s *Sequencer) behind() error {
 		return nil
 	}
 	id, boot := s.log.Disk()
-	st, _ := s.log.Replica(group, s.o.Node)
+	st, _ := s.log.Replica(s.group, s.o.Node)
 	for tries := 0; ; tries++ {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		reports := s.poll(ctx, askReport)
@@ -176,9 +176,9 @@ func (s *Sequencer) behind() error {
 			return err
 		}
 		if from := sources(reports, uint64(st.Last)); len(from) > 0 {
-			t := engine.PullTarget{Group: group, Replica: s.o.Node, Bootstrap: st.Bootstrap, State: st.State, Disk: id, Boot: boot, Last: st.Last}
+			t := engine.PullTarget{Group: s.group, Replica: s.o.Node, Bootstrap: st.Bootstrap, State: st.State, Disk: id, Boot: boot, Last: st.Last}
 			if t.Bootstrap == nil {
-				t.Bootstrap = &format.Bootstrap{Group: group, Replica: s.o.Node, Join: true, Type: uint8(pb.OnDiskStateMachine)}
+				t.Bootstrap = &format.Bootstrap{Group: s.group, Replica: s.o.Node, Join: true, Type: uint8(pb.OnDiskStateMachine)}
 			}
 			return &behindError{target: t, from: from, addresses: s.others(), deployment: s.deployment.Load()}
 		}
@@ -354,13 +354,13 @@ var errMember = errors.New("replication: the membership changed lately: a copy c
 
 // recordAt makes the record of an entry above the floor: the membership is that of the floor's record.
 func (s *Sequencer) recordAt(base format.Index) (p pb.Snapshot, err error) {
-	st, _ := s.log.Replica(group, s.o.Node)
-	term, ok := s.log.Term(group, s.o.Node, base)
+	st, _ := s.log.Replica(s.group, s.o.Node)
+	term, ok := s.log.Term(s.group, s.o.Node, base)
 	if st.Snapshot == nil || st.Floor == 0 || !ok || st.Snapshot.Index > base {
 		return p, errors.New("replication: this node has all of its log: it can be followed by entries")
 	}
 	changed := false
-	err = s.log.Replay(group, st.Snapshot.Index+1, func(v logstore.View) error {
+	err = s.log.Replay(s.group, st.Snapshot.Index+1, func(v logstore.View) error {
 		if v.Index > base {
 			return errReplayed
 		}
@@ -373,7 +373,7 @@ func (s *Sequencer) recordAt(base format.Index) (p pb.Snapshot, err error) {
 	if changed {
 		return p, errMember
 	}
-	p = snapshotOf(uint64(group), st.Snapshot)
+	p = snapshotOf(uint64(s.group), st.Snapshot)
 	p.Index, p.Term, p.OnDiskIndex = uint64(base), uint64(term), uint64(base)
 	return p, nil
 }

@@ -20,9 +20,6 @@ import (
 	"queen/engine/logstore"
 )
 
-// group is the raft group. A cluster has one so far; everything on disk names its group.
-const group format.RaftGroup = 1
-
 const (
 	// inFlight bounds entries between proposal and apply on the leader: while one is being flushed by the followers the
 	// next is on its way, and whoever comes meanwhile shares the one after.
@@ -55,6 +52,7 @@ func Open(cfg engine.Config, o Options) (*engine.Node, error) {
 // is applied on every node.
 type Sequencer struct {
 	o       Options
+	group   format.RaftGroup
 	log     *logstore.Store
 	fatal   func(error)
 	members map[uint64]dragonboat.Target
@@ -114,7 +112,8 @@ func NewSequencer(log *logstore.Store, fatal func(error), o Options) (*Sequencer
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Sequencer{o: o, log: log, fatal: fatal, elected: make(chan raftio.LeaderInfo, 1), ended: make(chan struct{}), joining: o.Joining, fresh: true}
+	s := &Sequencer{o: o, group: o.group, log: log, fatal: fatal, elected: make(chan raftio.LeaderInfo, 1), ended: make(chan struct{}),
+		joining: o.Joining, fresh: true}
 	s.mu.room.L = &s.mu.Mutex
 	s.pulls.clock, s.pulls.perSecond = o.Clock, o.PullRate
 	s.mu.heard, s.mu.behind, s.silent = map[format.Replica]uint64{}, map[format.Replica]bool{}, map[format.Replica]int{}
@@ -127,7 +126,7 @@ func NewSequencer(log *logstore.Store, fatal func(error), o Options) (*Sequencer
 	}
 	for _, r := range log.Replicas() {
 		switch {
-		case r.Group != group:
+		case r.Group != s.group:
 		case r.Bootstrap == nil:
 			return nil, errors.New("replication: the data directory is a single node's: \"queen cluster bootstrap\" makes it the first of a cluster")
 		case r.Replica != o.Node:
@@ -150,7 +149,7 @@ func NewSequencer(log *logstore.Store, fatal func(error), o Options) (*Sequencer
 func (s *Sequencer) Self() format.Replica { return s.o.Node }
 
 // Group implements engine.Sequencer.
-func (s *Sequencer) Group() format.RaftGroup { return group }
+func (s *Sequencer) Group() format.RaftGroup { return s.group }
 
 // Log implements engine.Sequencer.
 func (s *Sequencer) Log() *logstore.Store { return s.log }
@@ -168,7 +167,7 @@ func (s *Sequencer) Start(a engine.Applier, applied format.Index) (format.Term, 
 		return 0, err
 	}
 	committed := s.committed(applied)
-	err := s.log.Replay(group, applied+1, func(v logstore.View) error {
+	err := s.log.Replay(s.group, applied+1, func(v logstore.View) error {
 		if v.Index > committed {
 			return errReplayed
 		}
@@ -178,7 +177,7 @@ func (s *Sequencer) Start(a engine.Applier, applied format.Index) (format.Term, 
 		outcome, err := a.Apply(engine.Committed{Index: v.Index, Term: v.Term, Data: v.Head, Pos: v.Pos, Replayed: true,
 			Outcome: v.Outcome, HasOutcome: v.Outcome != nil})
 		if err == nil && v.Outcome == nil {
-			s.outcomes.Add(group, s.o.Node, v.Index, v.Term, outcome)
+			s.outcomes.Add(s.group, s.o.Node, v.Index, v.Term, outcome)
 		}
 		return err
 	})
@@ -186,19 +185,19 @@ func (s *Sequencer) Start(a engine.Applier, applied format.Index) (format.Term, 
 		return 0, err
 	}
 	s.opened = committed
-	s.db = NewLogDB(s.log, committed)
-	s.db.takeOutcomes = s.outcomes.Take
+	s.db = newLogDB()
+	s.db.open(s.group, s.log, committed, s.outcomes.Take)
 	return 0, nil
 }
 
 // committed is up to where the log is known to be committed: by the saved commit index, which is saved lazily, by the
 // checkpoint, and by outcomes, which only committed entries have.
 func (s *Sequencer) committed(applied format.Index) format.Index {
-	st, _ := s.log.Replica(group, s.o.Node)
+	st, _ := s.log.Replica(s.group, s.o.Node)
 	i := max(st.Commit, applied)
 	for _, seg := range s.log.Segments() {
 		for g := range seg.Groups {
-			if seg.Groups[g].Group != group {
+			if seg.Groups[g].Group != s.group {
 				continue
 			}
 			for _, o := range seg.Groups[g].Outcomes {
@@ -229,7 +228,7 @@ func (s *Sequencer) Join(p engine.Peer) error {
 	if s.host, err = dragonboat.NewNodeHost(s.hostConfig()); err != nil {
 		return fmt.Errorf("replication: %s: %w", s.o.Listen, err)
 	}
-	s.session = newSession(s.host)
+	s.session = newSession(s.host, s.group)
 	s.loops.Add(1)
 	go s.watch()
 	create := func(uint64, uint64) sm.IOnDiskStateMachine { return (*stateMachine)(s) }
@@ -247,11 +246,11 @@ func (s *Sequencer) Join(p engine.Peer) error {
 // countStart makes durable that the directory was opened once more, since the others will remember it: an extent bears the
 // number. An empty one writes its bootstrap record next.
 func (s *Sequencer) countStart() error {
-	st, _ := s.log.Replica(group, s.o.Node)
+	st, _ := s.log.Replica(s.group, s.o.Node)
 	if st.Bootstrap == nil {
 		return nil
 	}
-	return s.log.Append(&logstore.Save{Group: group, Replica: s.o.Node, Bootstrap: st.Bootstrap})
+	return s.log.Append(&logstore.Save{Group: s.group, Replica: s.o.Node, Bootstrap: st.Bootstrap})
 }
 
 // initial are the members to start with: those of the first start, always. One that joins is told.
@@ -294,7 +293,7 @@ func (s *Sequencer) hostConfig() config.NodeHostConfig {
 // shardConfig are the settings of the raft group.
 func (s *Sequencer) shardConfig() config.Config {
 	return config.Config{
-		ReplicaID: uint64(s.o.Node), ShardID: uint64(group),
+		ReplicaID: uint64(s.o.Node), ShardID: uint64(s.group),
 		HeartbeatRTT: 2, ElectionRTT: 10,
 		// A leader that no majority answers steps down, so that it does not hold calls up; one that was away does not
 		// disturb with a higher term.
@@ -315,7 +314,7 @@ type listener Sequencer
 
 // LeaderUpdated implements raftio.IRaftEventListener.
 func (l *listener) LeaderUpdated(info raftio.LeaderInfo) {
-	if info.ShardID != uint64(group) {
+	if info.ShardID != uint64(l.group) {
 		return
 	}
 	for {
@@ -467,7 +466,7 @@ var errEnded = errors.New("replication: the node has stopped")
 // then is waited for.
 func (s *Sequencer) Barrier(ctx context.Context) error {
 	for {
-		rs, err := s.host.ReadIndex(uint64(group), 2*time.Second)
+		rs, err := s.host.ReadIndex(uint64(s.group), 2*time.Second)
 		if err == nil {
 			select {
 			case r := <-rs.ResultC():
@@ -505,7 +504,7 @@ func (s *Sequencer) Forward(h engine.Handover) { s.links.forward(&h) }
 
 // FlushOutcomes implements engine.Sequencer. It makes the commit index durable as well: whoever asks is about to
 // write down a state that it covers.
-func (s *Sequencer) FlushOutcomes() error { return s.db.flushOutcomes(s.o.Node) }
+func (s *Sequencer) FlushOutcomes() error { return s.db.flushOutcomes(s.group, s.o.Node) }
 
 // end stops what only the process's end stops otherwise.
 func (s *Sequencer) end() {

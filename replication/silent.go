@@ -64,7 +64,7 @@ func (s *Sequencer) runs(node format.Replica) bool {
 	if h == nil {
 		return false
 	}
-	leader, _, ok, err := h.GetLeaderID(uint64(group))
+	leader, _, ok, err := h.GetLeaderID(uint64(s.group))
 	return err == nil && ok && leader == uint64(node)
 }
 

@@ -211,7 +211,7 @@ func TestPullGoesOn(t *testing.T) {
 	c.configure("flow")
 	c.flow("a floor", func() bool { return c.floor(1) > 0 })
 	c.hold, c.rate = 2*time.Second, MinPullRate // more than a node that runs lags; so slow that a break finds most of it unsent
-	end, _ := c.sequencer(3).log.Replica(group, 3)
+	end, _ := c.sequencer(3).log.Replica(firstGroup, 3)
 	c.stop(3)
 	for _, node := range []format.Replica{1, 2} {
 		c.stop(node)

@@ -42,7 +42,7 @@ func (s *Sequencer) leads() bool {
 	if h == nil {
 		return false
 	}
-	leader, _, ok, err := h.GetLeaderID(uint64(group))
+	leader, _, ok, err := h.GetLeaderID(uint64(s.group))
 	return err == nil && ok && leader == uint64(s.o.Node)
 }
 
@@ -81,14 +81,14 @@ func (s *Sequencer) Transfer(ctx context.Context, to format.Replica) error {
 	}
 	s.hold(ctx)
 	defer s.unhold()
-	if err := s.host.RequestLeaderTransfer(uint64(group), uint64(to)); err != nil {
+	if err := s.host.RequestLeaderTransfer(uint64(s.group), uint64(to)); err != nil {
 		return fmt.Errorf("replication: node %d can not be made to lead: %w", to, err)
 	}
 	for range transferTries {
 		if !s.rest(ctx) {
 			return ctx.Err()
 		}
-		if leader, _, ok, err := s.host.GetLeaderID(uint64(group)); err == nil && ok && leader == uint64(to) {
+		if leader, _, ok, err := s.host.GetLeaderID(uint64(s.group)); err == nil && ok && leader == uint64(to) {
 			return nil
 		}
 	}

@@ -87,7 +87,7 @@ func TestLeaderOutOfSight(t *testing.T) {
 				errs <- err
 			}()
 		}
-		_, epoch, _, _ := s.host.GetLeaderID(uint64(group))
+		_, epoch, _, _ := s.host.GetLeaderID(uint64(firstGroup))
 		s.told(0, epoch)
 		s.told(uint64(leader), epoch)
 		for range cap(errs) {
