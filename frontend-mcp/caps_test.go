@@ -52,7 +52,7 @@ func (r *rig) crowd() (queue, group string) {
 // is below the cap, the standard one and the largest that can be asked for, and says that something is missing and what to do.
 func TestEveryAnswerFits(t *testing.T) {
 	r := newRig(t, func(o *Options) {
-		o.Pages, o.Search = testPages, testSearch
+		o.Pages, o.Search, o.KafkaClients = testPages, testSearch, testClients
 		o.Settings = func() (all []Setting) {
 			for i := range 400 {
 				all = append(all, Setting{Key: fmt.Sprint("key.", i), Value: strings.Repeat(`"`, 100), Source: "default"})
@@ -85,7 +85,7 @@ func TestEveryAnswerFits(t *testing.T) {
 		"dlq_list":       {{}, of()}, "kv_get": {{"namespace": "ns", "key": long("key", 1)}}, "kv_list": {{"namespace": "ns"}, {}},
 		"timer_list": {of()}, "lock_list": {{"names": names}, {}}, "config_show": {{}}, "metrics_read": {{}, of("window_s", 3600)},
 		"storage_stat": {of()}, "cluster_status": {{}}, "guide": {{}, {"topic": "lease"}}, "example": {{}}, "check": {{}}, "setup": {{"feature": "http"}},
-		"explain_error": {{"error": "timeout"}},
+		"explain_error": {{"error": "timeout"}}, "kafka_client": {{}, {"client": "big"}},
 	}
 	may := map[string]bool{"queue_list": true, "partition_list": true, "group_list": true, "lag_top": true, "message_peek": true,
 		"message_search": true, "dlq_list": true, "kv_list": true, "timer_list": true, "lock_list": true, "config_show": true}

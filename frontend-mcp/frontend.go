@@ -70,6 +70,9 @@ type Options struct {
 	Search func(words string, most int) []Section
 	// Snippets are programs that the documents show and that tests run. Default: none.
 	Snippets []Snippet
+	// KafkaClients are the clients of Kafka that the documents know, Kafka where this node serves them. Default: none, nowhere.
+	KafkaClients []KafkaClient
+	Kafka        KafkaListener
 	// Settings tells the node's settings with secrets masked. Default: none.
 	Settings func() []Setting
 	// Metrics count. Default: some that nobody renders.

@@ -25,7 +25,7 @@ var prompts = []prompt{
 		"Review the program at hand for its use of Queen. Go through every trap of check(); name the line, what breaks, and the change.",
 		[]string{"language"}},
 	{"from-kafka", "Come from Kafka", "Plan a move from Kafka.",
-		"Plan how the application below moves from Kafka to Queen. Read guide(page: kafka) first. " +
+		"Plan how the application below moves from Kafka to Queen. Read guide(page: kafka) first, and ask kafka_client about its client. " +
 			"Say what can stay on Kafka clients, and what gains from partitions per entity, leases and transactions.",
 		[]string{"app"}},
 	{"triage_backlog", "Triage a backlog", "Find why a queue is not consumed.",

@@ -103,7 +103,7 @@ func (r *rig) validArgs() map[string]map[string]any {
 		"dlq_list":       {}, "kv_get": {"namespace": "ns", "key": "k1"}, "kv_list": {"namespace": "ns"}, "timer_list": {"queue": "orders"},
 		"lock_list": {"prefix": "lock"},
 		"guide":     {"topic": "consumer groups"}, "example": {"task": "push"}, "check": {}, "explain_error": {"error": "lease_invalid"},
-		"setup": {"feature": "claude-code"},
+		"kafka_client": {"client": "sarama", "version": "1.46"}, "setup": {"feature": "claude-code"},
 
 		"message_push": {"queue": "orders", "partition": "customer-1",
 			"messages": []any{map[string]any{"transaction_id": "t-1", "payload": map[string]any{"x": 1}}}},
@@ -165,7 +165,7 @@ func toolsOf(t *testing.T, s *mcp.ClientSession) map[string]*mcp.Tool {
 func TestReadOnlyToolsChangeNothing(t *testing.T) {
 	r := newRig(t, func(o *Options) {
 		o.Settings = func() []Setting { return []Setting{{Key: "data", Value: "d"}} }
-		o.Pages, o.Search = testPages, testSearch
+		o.Pages, o.Search, o.KafkaClients = testPages, testSearch, testClients
 		o.Snippets = []Snippet{{Task: "push", Language: "curl", Code: "curl", Page: "quickstart"}}
 	})
 	r.furnish()

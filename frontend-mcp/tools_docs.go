@@ -30,8 +30,10 @@ func docsTools() []*tool {
 			text: "Mistakes that programs make with Queen, to review code against."}, checkTraps),
 		row(tool{name: "explain_error", title: "Explain an error", toolset: "docs",
 			text: "What an error code or text means and what helps."}, explainError),
+		row(tool{name: "kafka_client", title: "Connect a Kafka client", toolset: "docs",
+			text: "How a program with a Kafka client comes to this node: tested code and what to know. Without arguments: the clients."}, kafkaClient),
 		row(tool{name: "setup", title: "Set something up", toolset: "docs",
-			text: "How to connect an agent, a Kafka client, or a program, and how to run a node."}, setup),
+			text: "How to connect an agent or a program, and how to run a node."}, setup),
 	}
 }
 

@@ -32,7 +32,7 @@ async function furnish(run) {
     lag_top: {}, message_peek: { queue: q, partition: 'p' }, message_search: { queue: q, path: '/n', equals: 2 },
     message_trace: { queue: q, partition: 'p', transaction_id: 't1' }, dlq_list: { queue: jobs }, kv_get: { namespace: run, key: 'k1' },
     kv_list: { namespace: run }, timer_list: { queue: q }, lock_list: { prefix: 'l' }, guide: { topic: 'leases' }, example: { task: 'push' },
-    check: {}, explain_error: { error: 'lease_invalid' }, setup: { feature: 'claude-code' },
+    check: {}, explain_error: { error: 'lease_invalid' }, kafka_client: { client: 'java', version: '4.0' }, setup: { feature: 'claude-code' },
     message_push: { queue: q, partition: 'p', messages: [{ transaction_id: 't9', payload: { n: 9 } }] }, queue_create: { queue: `new-${run}` },
     queue_configure: { queue: q, set: { leaseTime: 60 }, dry_run: false }, kv_put: { namespace: run, key: 'k1', value: [1] },
     timer_schedule: { queue: q, key: 't', delay_s: 3600, payload: 1 }, timer_cancel: { queue: q, key: 't' },

@@ -21,7 +21,8 @@ type Page struct {
 }
 
 // order is how pages are listed; those that are not in it follow by name.
-var order = []string{"index", "quickstart", "concepts", "guarantees", "traps", "command-line", "kafka", "agents", "agent-session", "operations", "recovery"}
+var order = []string{"index", "quickstart", "concepts", "guarantees", "traps", "command-line", "kafka", "kafka-clients",
+	"agents", "agent-session", "operations", "recovery"}
 
 // Pages are all pages. They are the same at every call and not to be changed.
 var Pages = sync.OnceValue(func() []Page {

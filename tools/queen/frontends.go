@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -135,6 +136,14 @@ func bindMCP(n *node, ticks clock.Clock) (*frontend, error) {
 	if n.certs != nil {
 		o.TLS = n.certs.Config("h2", "http/1.1")
 	}
+	if n.kafka != nil { // which is bound by now
+		rows, err := n.config.KafkaListeners()
+		if err != nil {
+			return nil, err
+		}
+		first := rows[0]
+		o.Kafka = frontendmcp.KafkaListener{Addr: cmp.Or(first.Advertised, n.ready.Kafka), TLS: first.TLS, Login: first.SASL}
+	}
 	f, err := frontendmcp.New(o)
 	if err != nil {
 		return nil, err
@@ -181,6 +190,14 @@ func mcpOptions(c *config.Config, ticks clock.Clock) frontendmcp.Options {
 	}
 	for _, s := range docs.Snippets() {
 		o.Snippets = append(o.Snippets, frontendmcp.Snippet{Task: s.Task, Language: s.Language, Code: s.Code, Page: s.Page})
+	}
+	for _, k := range docs.KafkaClients() {
+		client := frontendmcp.KafkaClient{Name: k.Name, Names: k.Names, Package: k.Package, Version: k.Version, Language: k.Language, Code: k.Code,
+			Page: docs.KafkaPage}
+		for _, note := range k.Notes {
+			client.Notes = append(client.Notes, frontendmcp.KafkaNote(note))
+		}
+		o.KafkaClients = append(o.KafkaClients, client)
 	}
 	return o
 }
