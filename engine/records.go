@@ -55,9 +55,10 @@ type Records interface {
 	// Committed reads positions of a consumer group; nil refs mean all it has. Linearizable.
 	Committed(ctx context.Context, c Caller, group string, refs []PartitionRef) ([]GroupOffset, error)
 
-	// Leader is the node that leads, 0 on a single node and where none is known, and the term of partitions: what Status says
-	// of them, without asking other nodes. It never waits.
-	Leader() (format.Replica, format.Term)
+	// Leader is the node that leads where the caller's partitions are, 0 on a single node and where none is known, and the term of
+	// those partitions: what Status says of them, without asking other nodes. It never waits. Nodes and terms of different tenants
+	// have nothing to do with each other.
+	Leader(c Caller) (format.Replica, format.Term)
 
 	// GroupRow reads what a coordinator keeps of a consumer group, linearizable; CodeNotFound.
 	GroupRow(ctx context.Context, c Caller, group string) (GroupRow, error)

@@ -13,8 +13,8 @@ var _ Records = recordsDoor{}
 // Records implements Engine.
 func (n *Node) Records() Records { return recordsDoor{n: n} }
 
-// Leader implements Records.
-func (r recordsDoor) Leader() (format.Replica, format.Term) {
+// Leader implements Records: a node has one raft group, which every tenant is in.
+func (r recordsDoor) Leader(Caller) (format.Replica, format.Term) {
 	r.n.state.RLock()
 	term := r.n.state.m.Epoch()
 	r.n.state.RUnlock()

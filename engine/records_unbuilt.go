@@ -51,7 +51,7 @@ func (unbuiltRecords) Committed(context.Context, Caller, string, []PartitionRef)
 func (unbuiltRecords) GroupRow(context.Context, Caller, string) (GroupRow, error) {
 	return GroupRow{}, errNotBuilt()
 }
-func (unbuiltRecords) Leader() (format.Replica, format.Term) { return 0, 0 }
+func (unbuiltRecords) Leader(Caller) (format.Replica, format.Term) { return 0, 0 }
 
 func (unbuiltRecords) GroupRowAt(Caller, string) format.Place { return format.Place{} }
 func (unbuiltRecords) GroupRows(context.Context, Caller, string, int) ([]GroupRow, string, error) {

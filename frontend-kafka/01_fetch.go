@@ -50,7 +50,7 @@ func fetch(ctx context.Context, c *conn, r *request) (kmsg.Response, error) {
 	}
 	defer s.mu.Unlock()
 	defer s.unwatch()
-	f := &fetching{c: c, who: c.caller(), s: s, full: full, epoch: c.f.leaderEpoch(), committed: req.IsolationLevel == 1,
+	f := &fetching{c: c, who: c.caller(), s: s, full: full, epoch: c.f.leaderEpoch(c.caller().Tenant), committed: req.IsolationLevel == 1,
 		limit: min(max(int(req.MaxBytes), 1), fetchBytesMax)}
 	defer f.hold()
 	f.claim()

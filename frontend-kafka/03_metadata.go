@@ -31,7 +31,7 @@ const (
 func metadata(ctx context.Context, c *conn, r *request) (kmsg.Response, error) {
 	req := r.req.(*kmsg.MetadataRequest)
 	resp := req.ResponseKind().(*kmsg.MetadataResponse)
-	m := metadataCall{c: c, who: c.caller(), req: req, resp: resp, epoch: c.f.leaderEpoch(), cluster: c.f.cluster(c.l),
+	m := metadataCall{c: c, who: c.caller(), req: req, resp: resp, epoch: c.f.leaderEpoch(c.caller().Tenant), cluster: c.cluster(),
 		found: map[int]*topic{}}
 	m.cluster.fill(resp, c.f.opts.ClusterID)
 	if req.Topics == nil || r.version == 0 && len(req.Topics) == 0 {

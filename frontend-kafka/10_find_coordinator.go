@@ -10,7 +10,7 @@ import (
 )
 
 // FindCoordinator, 0 to 6: who coordinates a group (0), a transactional id (1) or a share group (2, v6). v4 asks for
-// several. It is the node that leads, for all of them.
+// several. It is the node that leads where the client's tenant is, for all of them.
 func findCoordinatorAPI() *api {
 	return &api{key: 10, min: 0, max: 6, level: auth.LevelPublic, handle: findCoordinator}
 }
@@ -46,7 +46,7 @@ func (c *conn) coordinator(kind int8, key string, one *kmsg.FindCoordinatorRespo
 	case kind == 0 && (key == "" || len(key) > 255):
 		return &fault{kerr.InvalidGroupID, "a group id is 1 to 255 bytes"}
 	}
-	all := c.f.cluster(c.l)
+	all := c.cluster()
 	for _, b := range all.brokers {
 		if b.id == all.controller {
 			one.NodeID, one.Host, one.Port = b.id, b.host, b.port

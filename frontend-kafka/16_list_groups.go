@@ -29,7 +29,7 @@ func listGroupsAPI() *api {
 func listGroups(ctx context.Context, c *conn, r *request) (kmsg.Response, error) {
 	req := r.req.(*kmsg.ListGroupsRequest)
 	resp := req.ResponseKind().(*kmsg.ListGroupsResponse)
-	if !c.f.coordinates() {
+	if !c.f.coordinates(c.caller().Tenant) {
 		return resp, nil
 	}
 	all, err := c.f.listedGroups(ctx, c.caller())

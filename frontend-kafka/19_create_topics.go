@@ -57,7 +57,7 @@ func (c *conn) createOne(ctx context.Context, t *kmsg.CreateTopicsRequestTopic, 
 		return &fault{kerr.InvalidTopicException, "a topic has 1 to 249 of the characters A-Z a-z 0-9 . _ -, is not . or .., " +
 			"and does not start with __"}
 	}
-	cl := c.f.cluster(c.l)
+	cl := c.cluster()
 	width, err := c.f.askedWidth(t, &cl)
 	if err != nil {
 		return err
@@ -67,7 +67,7 @@ func (c *conn) createOne(ctx context.Context, t *kmsg.CreateTopicsRequestTopic, 
 		if kv.Value == nil {
 			return &fault{kerr.InvalidConfig, fmt.Sprintf("configuration %.64q has no value", kv.Name)}
 		}
-		if err := c.f.checkTopicConfig(c.l, kv.Name, *kv.Value); err != nil {
+		if err := c.checkTopicConfig(kv.Name, *kv.Value); err != nil {
 			return err
 		}
 		set[kv.Name] = *kv.Value

@@ -68,7 +68,7 @@ func (c *conn) widen(ctx context.Context, t *kmsg.CreatePartitionsRequestTopic, 
 		return err
 	}
 	if len(t.Assignment) > 0 {
-		cl := c.f.cluster(c.l)
+		cl := c.cluster()
 		replicas := make([][]int32, len(t.Assignment))
 		for i := range t.Assignment {
 			replicas[i] = t.Assignment[i].Replicas

@@ -23,7 +23,7 @@ func alterReassignments(ctx context.Context, c *conn, r *request) (kmsg.Response
 	req := r.req.(*kmsg.AlterPartitionAssignmentsRequest)
 	resp := req.ResponseKind().(*kmsg.AlterPartitionAssignmentsResponse)
 	resp.AllowReplicationFactorChange = req.AllowReplicationFactorChange
-	cl := c.f.cluster(c.l)
+	cl := c.cluster()
 	for _, asked := range req.Topics {
 		row := kmsg.NewAlterPartitionAssignmentsResponseTopic()
 		row.Topic = asked.Topic

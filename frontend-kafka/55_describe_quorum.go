@@ -28,7 +28,7 @@ func describeQuorum(ctx context.Context, c *conn, r *request) (kmsg.Response, er
 	if err != nil {
 		return nil, err
 	}
-	cl := c.f.cluster(c.l)
+	cl := c.cluster()
 	for _, asked := range req.Topics {
 		row := kmsg.NewDescribeQuorumResponseTopic()
 		row.Topic = asked.Topic
@@ -40,7 +40,7 @@ func describeQuorum(ctx context.Context, c *conn, r *request) (kmsg.Response, er
 				row.Partitions = append(row.Partitions, p)
 				continue
 			}
-			p.LeaderID, p.LeaderEpoch, p.HighWatermark = cl.controller, c.f.leaderEpoch(), int64(status.Applied)
+			p.LeaderID, p.LeaderEpoch, p.HighWatermark = cl.controller, c.f.leaderEpoch(c.caller().Tenant), int64(status.Applied)
 			for _, id := range cl.voters {
 				v := kmsg.NewDescribeQuorumResponseTopicPartitionReplicaState()
 				v.ReplicaID, v.LogEndOffset, v.LastFetchTimestamp, v.LastCaughtUpTimestamp = id, -1, -1, -1

@@ -28,7 +28,7 @@ func describeCluster(_ context.Context, c *conn, r *request) (kmsg.Response, err
 		resp.ErrorMessage = kmsg.StringPtr("this listener is one of brokers")
 		return resp, nil
 	}
-	cl := c.f.cluster(c.l)
+	cl := c.cluster()
 	resp.ControllerID = cl.controller
 	for _, b := range cl.brokers {
 		resp.Brokers = append(resp.Brokers, kmsg.DescribeClusterResponseBroker{NodeID: b.id, Host: b.host, Port: b.port, Rack: b.rack})

@@ -43,7 +43,7 @@ func listConfigResources(ctx context.Context, c *conn, r *request) (kmsg.Respons
 				return nil, err
 			}
 		case aBroker, aLogger:
-			for _, id := range c.f.cluster(c.l).voters {
+			for _, id := range c.cluster().voters {
 				add(kind, strconv.Itoa(int(id)))
 			}
 		case aGroup:

@@ -44,7 +44,7 @@ func describeTopicPartitions(ctx context.Context, c *conn, r *request) (kmsg.Res
 			from = max(cur.Partition, 0)
 		}
 	}
-	cl, epoch := c.f.cluster(c.l), c.f.leaderEpoch()
+	cl, epoch := c.cluster(), c.f.leaderEpoch(c.caller().Tenant)
 	for _, row := range rows {
 		if room == 0 {
 			resp.NextCursor = &kmsg.DescribeTopicPartitionsResponseNextCursor{Topic: row.name, Partition: from}

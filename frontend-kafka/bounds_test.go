@@ -214,7 +214,9 @@ type ledRecords struct {
 	leader *atomic.Int32
 }
 
-func (r ledRecords) Leader() (format.Replica, format.Term) { return format.Replica(r.leader.Load()), 1 }
+func (r ledRecords) Leader(engine.Caller) (format.Replica, format.Term) {
+	return format.Replica(r.leader.Load()), 1
+}
 
 // Goal: of the nodes of a cluster the one that leads coordinates groups, and the others send clients away, also after
 // another was elected.

@@ -5,6 +5,9 @@ import (
 	"net"
 	"slices"
 	"strconv"
+
+	"queen/engine"
+	"queen/engine/format"
 )
 
 // Broker is a node of the cluster as clients of it are told.
@@ -31,8 +34,11 @@ type cluster struct {
 	voters, inSync []int32
 }
 
-// cluster asks who is there, for clients of a listener.
-func (f *Frontend) cluster(l *Listener) cluster {
+// cluster is who is there as the connection's client is told.
+func (c *conn) cluster() cluster { return c.f.cluster(c.l, c.caller().Tenant) }
+
+// cluster asks who is there, for clients of a listener and a tenant: the one that leads is the one of the tenant's partitions.
+func (f *Frontend) cluster(l *Listener, t format.Tenant) cluster {
 	me := f.opts.NodeID
 	var all []Broker
 	leader := me
@@ -40,7 +46,7 @@ func (f *Frontend) cluster(l *Listener) cluster {
 	case f.opts.Brokers != nil:
 		all, leader = f.opts.Brokers()
 	case f.opts.Clustered:
-		all, leader = f.placed.get(f), f.leader()
+		all, leader = f.placed.get(f), f.leader(t)
 	}
 	if !slices.ContainsFunc(all, func(b Broker) bool { return b.ID == me }) {
 		all = append(slices.Clip(all), Broker{ID: me, Rack: f.opts.Rack})
@@ -77,17 +83,18 @@ func (f *Frontend) cluster(l *Listener) cluster {
 	return c
 }
 
-// leader is the node that leads; -1 while none does. It asks no other node.
-func (f *Frontend) leader() int32 {
-	if l, _ := f.engine.Records().Leader(); l != 0 {
+// leader is the node that leads where a tenant's partitions are; -1 while none does. It asks no other node.
+func (f *Frontend) leader(t format.Tenant) int32 {
+	if l, _ := f.engine.Records().Leader(engine.Caller{Tenant: t}); l != 0 {
 		return int32(l)
 	}
 	return -1
 }
 
-// leaderEpoch is the term that clients are told of every partition.
-func (f *Frontend) leaderEpoch() int32 {
-	_, term := f.engine.Records().Leader()
+// leaderEpoch is the term that clients of a tenant are told of every partition. That of another tenant would have them refused: terms
+// only rise within one.
+func (f *Frontend) leaderEpoch(t format.Tenant) int32 {
+	_, term := f.engine.Records().Leader(engine.Caller{Tenant: t})
 	return epochNumber(term)
 }
 
@@ -100,11 +107,11 @@ type guide struct {
 
 // guide finds the leader for clients of a connection. While none is known nobody is sent anywhere.
 func (c *conn) guide() guide {
-	cl := c.f.cluster(c.l)
+	cl := c.cluster()
 	if cl.controller < 0 {
 		return guide{leader: -1, epoch: -1}
 	}
-	g := guide{leader: cl.controller, epoch: c.f.leaderEpoch()}
+	g := guide{leader: cl.controller, epoch: c.f.leaderEpoch(c.caller().Tenant)}
 	if i := slices.IndexFunc(cl.brokers, func(b broker) bool { return b.id == cl.controller }); i >= 0 {
 		g.at = &cl.brokers[i]
 	}

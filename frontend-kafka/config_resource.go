@@ -85,7 +85,7 @@ func (c *conn) resource(ctx context.Context, kind kmsg.ConfigResourceType, name 
 func (c *conn) knownBroker(name string) error {
 	id, err := strconv.ParseInt(name, 10, 32)
 	if err == nil {
-		for _, v := range c.f.cluster(c.l).voters {
+		for _, v := range c.cluster().voters {
 			if v == int32(id) {
 				return nil
 			}
@@ -131,7 +131,7 @@ func (c *conn) alter(ctx context.Context, kind kmsg.ConfigResourceType, name str
 // check tells what is wrong with a value that a client sets.
 func (c *conn) check(r *configResource, kind kmsg.ConfigResourceType, name, value string) error {
 	if kind == aTopic {
-		return c.f.checkTopicConfig(c.l, name, value)
+		return c.checkTopicConfig(name, value)
 	}
 	n := r.names.find(name)
 	switch {

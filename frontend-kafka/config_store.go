@@ -319,7 +319,7 @@ func valueOr(set map[string]string, name, def string) string {
 }
 
 // checkTopicConfig tells what is wrong with a name and value of a topic.
-func (f *Frontend) checkTopicConfig(l *Listener, name, value string) error {
+func (c *conn) checkTopicConfig(name, value string) error {
 	n := topicConfigs.find(name)
 	if n == nil {
 		return &fault{kerr.InvalidConfig, fmt.Sprintf("unknown topic configuration %.64q", name)}
@@ -328,7 +328,7 @@ func (f *Frontend) checkTopicConfig(l *Listener, name, value string) error {
 		return &fault{kerr.InvalidConfig, err.Error()}
 	}
 	if name == minInsync {
-		voters := len(f.cluster(l).voters)
+		voters := len(c.cluster().voters)
 		if v, _ := strconv.Atoi(strings.TrimSpace(value)); v > voters/2+1 {
 			return &fault{kerr.InvalidConfig, fmt.Sprintf("%s %d is more than the majority of %d nodes", minInsync, v, voters)}
 		}

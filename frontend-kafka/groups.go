@@ -18,7 +18,7 @@ import (
 // startGroups begins to coordinate consumer groups.
 func (f *Frontend) startGroups() {
 	f.groups = groups.New(groups.Options{Store: groupStore{f}, Topics: groupTopics{f}, Clock: f.opts.Clock, Logger: f.opts.Logger,
-		Owns: f.coordinates, ConsumerTimes: f.consumerTimes,
+		Owns: func(k groups.Key) bool { return f.coordinates(k.Tenant) }, ConsumerTimes: f.consumerTimes,
 		JoinDelay: f.opts.Groups.JoinDelay, SessionMin: f.opts.Groups.SessionMin, SessionMax: f.opts.Groups.SessionMax})
 	f.timing.Go(func() { f.groups.Run(f.ended) })
 }
@@ -36,15 +36,15 @@ func (f *Frontend) consumerTimes(k groups.Key) (session, heartbeat time.Duration
 	return millis("consumer.session.timeout.ms"), millis("consumer.heartbeat.interval.ms")
 }
 
-// coordinates tells whether this node coordinates groups: in a cluster the one that leads does, where positions are
-// committed anyway. Rows are fenced, so one that errs about it does no harm.
-func (f *Frontend) coordinates() bool {
+// coordinates tells whether this node coordinates the groups of a tenant: in a cluster the one that leads there does, where
+// positions are committed anyway. Rows are fenced, so one that errs about it does no harm.
+func (f *Frontend) coordinates(t format.Tenant) bool {
 	switch {
 	case f.opts.Brokers != nil:
 		_, leader := f.opts.Brokers()
 		return leader == f.opts.NodeID
 	case f.opts.Clustered:
-		return f.leader() == f.opts.NodeID
+		return f.leader(t) == f.opts.NodeID
 	}
 	return true
 }
@@ -52,7 +52,7 @@ func (f *Frontend) coordinates() bool {
 // groupKey names a group of the client's tenant; the code is that of a node that does not coordinate it.
 func (c *conn) groupKey(group string) (groups.Key, int16) {
 	k := groups.Key{Tenant: c.caller().Tenant, Group: group}
-	if !c.f.coordinates() {
+	if !c.f.coordinates(k.Tenant) {
 		return k, kerr.NotCoordinator.Code
 	}
 	return k, 0

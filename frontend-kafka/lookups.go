@@ -18,7 +18,8 @@ type lookups struct {
 }
 
 func (c *conn) lookups() *lookups {
-	return &lookups{f: c.f, who: c.caller(), known: map[string]found{}, epoch: c.f.leaderEpoch()}
+	who := c.caller()
+	return &lookups{f: c.f, who: who, known: map[string]found{}, epoch: c.f.leaderEpoch(who.Tenant)}
 }
 
 // partition checks that a partition is one of a topic's, and that the leader epoch that the client believes in, -1 for

@@ -86,9 +86,9 @@ func (c *census) gone(rows []Broker, members map[int32]bool, now int64) (ids []i
 	return ids
 }
 
-// removeBroker removes the row of a node that is no member. Only the node that leads does.
+// removeBroker removes the row of a node that is no member. Only the node that leads where the row is does.
 func (f *Frontend) removeBroker(id int32) {
-	if f.leader() != f.opts.NodeID {
+	if f.leader(format.SystemTenant) != f.opts.NodeID {
 		return
 	}
 	ctx, cancel := within(f.stopping, 0)

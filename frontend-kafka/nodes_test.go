@@ -156,7 +156,7 @@ func TestLeaderWithoutStatus(t *testing.T) {
 	n.topic("t", 1)
 	c := n.dial()
 	require.Zero(t, c.produced(9, 1, "t", 0, records(t, nil, "x")).ErrorCode)
-	_, term := n.engine.Records().Leader()
+	_, term := n.engine.Records().Leader(n.caller())
 	require.NotZero(t, term)
 	require.EqualValues(t, term, topicsOf(c, 12, false, "t")[0].Partitions[0].LeaderEpoch)
 	req := fetchRequest(12, "t", 0)

@@ -156,7 +156,7 @@ func (r *fakeRecords) InitProducer(context.Context, engine.Caller, engine.Produc
 }
 
 // Leader implements engine.Records.
-func (r *fakeRecords) Leader() (format.Replica, format.Term) { return r.leads, 1 }
+func (r *fakeRecords) Leader(engine.Caller) (format.Replica, format.Term) { return r.leads, 1 }
 
 func (r *fakeRecords) mark(ref engine.PartitionRef) {
 	for w := range r.watches {

@@ -148,7 +148,7 @@ func (s *shared) refusal(ctx context.Context, who engine.Caller, group string, a
 		return nil
 	}
 	// A coordinator that started anew waits for its members from now on.
-	if s.f.coordinates() {
+	if s.f.coordinates(who.Tenant) {
 		s.f.groups.Look(ctx, groups.Key{Tenant: who.Tenant, Group: group})
 	}
 	return &engine.Error{Code: engine.CodeGroupHeld, Field: "consumerGroup", Message: fmt.Sprintf(

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"testing"
 
+	"queen/engine"
 	"queen/engine/format"
 )
 
@@ -22,10 +23,10 @@ func TestPresent(t *testing.T) {
 	for node, n := range c.nodes {
 		c.until("the leader is told", func() bool {
 			st, err := n.Status(t.Context())
-			leader, term := n.Records().Leader()
+			leader, term := n.Records().Leader(engine.Caller{})
 			return err == nil && leader != 0 && leader == st.Leader && term == st.Term
 		})
-		if leader, _ := n.Records().Leader(); c.nodes[leader] == nil {
+		if leader, _ := n.Records().Leader(engine.Caller{}); c.nodes[leader] == nil {
 			t.Fatalf("node %d says that %d leads", node, leader)
 		}
 	}

@@ -64,9 +64,9 @@ type Options struct {
 	Rand  clock.Rand
 	// Logger gets a line for what an operator should know; default none.
 	Logger *slog.Logger
-	// Owns tells whether this node coordinates groups now; default always. Timers of a node that does not any more let go of
+	// Owns tells whether this node coordinates a group now; default always. Timers of a node that does not any more let go of
 	// their groups.
-	Owns func() bool
+	Owns func(k Key) bool
 	// JoinDelay is how long the first join of an empty group waits for others.
 	JoinDelay time.Duration
 	// SessionMin and SessionMax bound what classic members ask for; defaults 6 s and 30 min.
@@ -105,7 +105,7 @@ func (o Options) withDefaults() Options {
 		o.ConsumerTimes = func(Key) (session, heartbeat time.Duration) { return 0, 0 }
 	}
 	if o.Owns == nil {
-		o.Owns = func() bool { return true }
+		o.Owns = func(Key) bool { return true }
 	}
 	if o.Rand == nil {
 		o.Rand = clock.RealRand()
@@ -212,7 +212,7 @@ func (g *group) live(t *timer, fn func()) {
 	}
 	ctx, cancel := saveContext()
 	defer cancel()
-	if overtaken, err := g.load(ctx); overtaken || err != nil || !g.m.o.Owns() {
+	if overtaken, err := g.load(ctx); overtaken || err != nil || !g.m.o.Owns(g.key) {
 		g.abandon()
 		return
 	}
