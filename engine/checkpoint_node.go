@@ -78,6 +78,7 @@ type files struct {
 	idRuns    []format.ManifestFile // of the newest checkpoint
 	started   bool
 	postponed bool   // what a pass found waits for space
+	merging   bool   // a merge of row indexes goes on in the next turn
 	images    int    // taken and not closed: nothing is given away, no frame moves
 	mover     *mover // its pass runs in a goroutine of its own
 
@@ -171,11 +172,11 @@ func (f *files) run() {
 	}
 }
 
-// isIdle says that no pass is under way, and none waits for anything but space.
+// isIdle says that no pass is under way, and none waits for anything but space; nor is there more to merge.
 func (f *files) isIdle() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return !f.mu.passing && (f.mu.passed == nil || f.postponed)
+	return !f.merging && !f.mu.passing && (f.mu.passed == nil || f.postponed)
 }
 
 // settle returns once what was due when it was called has been done: index-close, reclaim, relocation.

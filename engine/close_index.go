@@ -91,10 +91,11 @@ func (f *files) closeSegments() error {
 	return f.mergeRuns()
 }
 
-// mergeRuns keeps the number of index files small.
-func (f *files) mergeRuns() error {
-	again, err := f.runs.Merge()
-	if again {
+// mergeRuns keeps the number of index files small: a piece of a merge in a turn, so that checkpoints and reclaim do not
+// wait for the whole of it.
+func (f *files) mergeRuns() (err error) {
+	f.merging, err = f.runs.Merge()
+	if f.merging {
 		f.poke()
 	}
 	return err

@@ -12,10 +12,10 @@ import (
 // The chunks of ChunkGroup marks, 2^groupBits, are one run to begin with. Runs inside the marks (n-1)*2^k+1 to n*2^k, an
 // aligned range, become one, if
 //
-//   - k is 5, 8, 11 and so on, so that eight runs of about one size become one and a row is rewritten about log8
+//   - k is 4, 6, 8 and so on, so that four runs of about one size become one and a row is rewritten about log4
 //     times, or k is the last that fits, so that there are not many runs of the largest size, and
-//   - the range's stamps span at most a quarter of the window, so that a run is not kept for long when
-//     its first rows are of no use any more, and
+//   - the range's stamps span at most an eighth of the window, so that a run is not kept for long when
+//     its first rows are of no use any more, and merging adds little to what there is, and
 //   - a quarter of the range's length in marks has passed since: the time in which the merge is done
 //     in the background.
 //
@@ -23,9 +23,9 @@ import (
 //
 // A damaged run takes no part; what it holds up is merged at the first mark after its repair.
 const (
-	spanShare = 4  // of the window
+	spanShare = 8  // of the window
 	rangeMax  = 40 // largest k
-	rangeStep = 3  // of k
+	rangeStep = 2  // of k
 	groupBits = 2  // of ChunkGroup
 )
 

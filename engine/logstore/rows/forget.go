@@ -20,6 +20,7 @@ func (x *Runs) Forget(live func(s format.SegmentID) bool) error {
 			dead = append(dead, r)
 		}
 	}
+	x.cancelMerge(func(r *run) bool { return slices.Contains(dead, r) })
 	if err := x.remove(dead); err != nil {
 		return err
 	}

@@ -207,7 +207,7 @@ func (h *harness) options() Options {
 			closed = append(closed, n)
 		}
 	}
-	return Options{FS: h.fs, Dir: "/index", Fanout: 3, CacheBytes: 64 << 10, Closed: closed}
+	return Options{FS: h.fs, Dir: "/index", Fanout: 3, MergeRows: 1 + h.rng.IntN(200), CacheBytes: 64 << 10, Closed: closed}
 }
 
 // needed reports whether segment n still holds frames.

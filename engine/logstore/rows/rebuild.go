@@ -107,6 +107,7 @@ func (b *Rebuild) Finish() error {
 	x.background.Lock()
 	defer x.background.Unlock()
 	defer b.Abort()
+	x.cancelMerge(func(r *run) bool { return r.first >= b.first && r.last <= b.last })
 	r, err := b.merge()
 	if err != nil {
 		return err

@@ -121,6 +121,7 @@ func (e *edit) census(old *run) census {
 
 // replaceBy puts what the edit makes of a run in its place.
 func (x *Runs) replaceBy(old *run, e *edit) error {
+	x.cancelMerge(func(r *run) bool { return r == old })
 	r, err := x.replace(old, e)
 	if err != nil {
 		return err

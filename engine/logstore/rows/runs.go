@@ -31,6 +31,9 @@ type Options struct {
 	// Fanout is how many runs of one tier are merged into one of the next; default 6. There are three
 	// merges in the life of a row. A larger one merges less often, but more at a time, and more files come and go.
 	Fanout int
+	// MergeRows is how many rows a call of Merge merges; default 65536. Whoever calls it does what can not wait between
+	// two calls: a merge of many segments takes a minute of the share that is background work's.
+	MergeRows int
 	// Pace is called by Merge, ReplaceSegments and Walk for every 128 KiB or so they have read, and by Close for as
 	// much that it writes: it may wait, and ends the call with its error. It is called by several goroutines. nil
 	// does nothing.
@@ -45,8 +48,12 @@ type Runs struct {
 
 	// background is held by what rewrites or removes files. closing is held by Close, which only adds
 	// the newest run; it is acquired after background. mu is acquired after both.
-	background sync.Mutex
-	closing    sync.Mutex
+	background struct {
+		sync.Mutex
+		merge     *merge // under way; nil when none is
+		cancelled bool   // the newest one was
+	}
+	closing sync.Mutex
 
 	mu struct {
 		sync.RWMutex
@@ -65,8 +72,11 @@ func Open(o Options) (*Runs, error) {
 	if o.Fanout == 0 {
 		o.Fanout = 6
 	}
-	if o.FS == nil || o.Dir == "" || o.Fanout < 2 || o.CacheBytes < 0 {
-		return nil, fmt.Errorf("rows: options: FS and Dir are required, Fanout %d must be at least 2", o.Fanout)
+	if o.MergeRows == 0 {
+		o.MergeRows = 1 << 16
+	}
+	if o.FS == nil || o.Dir == "" || o.Fanout < 2 || o.CacheBytes < 0 || o.MergeRows < 1 {
+		return nil, fmt.Errorf("rows: options: FS and Dir are required, Fanout %d must be at least 2, MergeRows %d at least 1", o.Fanout, o.MergeRows)
 	}
 	x := &Runs{opts: o, cache: runfile.NewCache[format.RowBlock](o.CacheBytes)}
 	x.mu.indexes = map[format.RaftGroup]*Index{}
@@ -224,6 +234,9 @@ func (x *Runs) remove(runs []*run) error {
 
 // Shut closes the files once the look-ups under way have ended. Nothing may be called afterwards.
 func (x *Runs) Shut() {
+	x.background.Lock()
+	x.cancelMerge(func(*run) bool { return true })
+	x.background.Unlock()
 	x.swap(func([]*run, []Gap) ([]*run, []Gap) { return nil, nil })
 }
 
