@@ -46,6 +46,7 @@ func TestAuditIsKept(t *testing.T) {
 		"group_seek": {"queue": q, "group": "watch", "to": "end"}, "group_delete": {"queue": q, "group": "watch"},
 		"message_take": {"queue": q, "group": "watch"}, "dlq_replay": {"queue": q}, "dlq_purge": {"queue": q},
 		"timer_schedule": {"queue": q, "key": "k", "delay_s": 1, "payload": "forged"}, "timer_cancel": {"queue": q, "key": "k"},
+		"timer_hold": {"queue": q, "key": "k", "paused": true},
 	}
 	list, err := s.ListTools(r.ctx, nil)
 	require.NoError(t, err)

@@ -118,6 +118,7 @@ func (r *rig) validArgs() map[string]map[string]any {
 		"kv_delete":      {"namespace": "ns", "key": "k2"},
 		"timer_schedule": {"queue": "orders", "key": "t1", "delay_s": 9, "payload": 1},
 		"timer_cancel":   {"queue": "orders", "key": "t1"},
+		"timer_hold":     {"queue": "orders", "key": "t1", "paused": true},
 		"message_take":   {"queue": "jobs", "group": "mine"},
 		"message_ack": {"group": "billing", "lease_id": leases[0].Lease, "results": []any{map[string]any{
 			"partition_id": digits(uint64(leases[0].PartitionID)), "offset": digits(uint64(leases[0].First)), "status": "completed"}}},
@@ -236,7 +237,7 @@ func TestDestructiveToolsPlanFirst(t *testing.T) {
 			names[x.name] = true
 		}
 	}
-	require.Len(t, names, 13)
+	require.Len(t, names, 14)
 	for name := range names {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, nil)

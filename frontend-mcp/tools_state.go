@@ -168,6 +168,7 @@ type timerRow struct {
 	Cron      string  `json:"cron,omitempty"`
 	Zone      string  `json:"zone,omitempty"`
 	Fires     uint64  `json:"fires"`
+	Paused    bool    `json:"paused"`
 	Attempts  uint32  `json:"attempts"`
 	LastError string  `json:"last_error,omitempty"`
 	CreatedAt *string `json:"created_at"`
@@ -200,7 +201,7 @@ func timerListing(c *call, in timerListArgs) (out timerList, err error) {
 	rows := make([]timerRow, 0, len(timers))
 	for i := range timers {
 		t := &timers[i]
-		rows = append(rows, timerRow{Key: t.Key, Partition: t.Partition, Due: timeText(t.Due), Cron: t.Cron, Zone: t.Zone, Fires: t.Fires,
+		rows = append(rows, timerRow{Key: t.Key, Partition: t.Partition, Due: timeText(t.Due), Cron: t.Cron, Zone: t.Zone, Fires: t.Fires, Paused: t.Paused,
 			Attempts: t.Attempts, LastError: t.LastError, CreatedAt: maybeTime(t.Created)})
 	}
 	out.Meta = c.meta()

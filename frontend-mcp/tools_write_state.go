@@ -29,6 +29,8 @@ func writeStateTools() []*tool {
 		row(change(tool{name: "timer_schedule", title: "Schedule a timer", toolset: "state",
 			text: "Schedules, or replaces, a message for later under a key."}), timerSchedule),
 		row(change(tool{name: "timer_cancel", title: "Cancel a timer", toolset: "state", text: "Cancels a pending timer."}), timerCancel),
+		row(change(tool{name: "timer_hold", title: "Pause or resume a timer", toolset: "state",
+			text: "Holds a timer back, recurring or not, or lets a paused one go on."}), timerHold),
 	}
 }
 
@@ -279,7 +281,7 @@ type timerWriteResult struct {
 }
 
 var timerStatuses = map[format.TimerStatus]string{format.TimerScheduled: "scheduled", format.TimerRescheduled: "rescheduled",
-	format.TimerCancelled: "cancelled", format.TimerAbsent: "absent"}
+	format.TimerCancelled: "cancelled", format.TimerAbsent: "absent", format.TimerPaused: "paused", format.TimerResumed: "resumed"}
 
 func timerSchedule(c *call, in timerScheduleArgs) (out timerWriteResult, err error) {
 	var raw struct {
@@ -328,6 +330,11 @@ func (c *call) writeTimer(in Confirming, op *engine.Timer, action string, args [
 		out.Planned = orNone(asked)
 		return out, err
 	}
+	return c.doTimer(op)
+}
+
+// doTimer carries out what was planned for a timer.
+func (c *call) doTimer(op *engine.Timer) (out timerWriteResult, err error) {
 	res, err := c.engine.Do(c.ctx, c.caller, engine.Batch{Ops: []engine.Op{op}})
 	if err == nil && res[0].Err != nil {
 		err = res[0].Err
