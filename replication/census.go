@@ -79,11 +79,32 @@ const (
 // request is what is asked; addr follows it.
 type request struct {
 	Magic    [4]byte
-	Protocol uint32
+	Protocol uint32 // and the raft group (protocolOf)
 	Ask      ask
 	AddrLen  uint32
 	Node     uint64 // who asks, 0 for a tool
 	Of       uint64 // which node it is about
+}
+
+// bytes are those of a question on the wire.
+func (q *request) bytes(addr string) []byte {
+	copy(q.Magic[:], requestMagic)
+	q.AddrLen = uint32(len(addr))
+	var b bytes.Buffer
+	_ = binary.Write(&b, binary.LittleEndian, q) // to memory
+	b.WriteString(addr)
+	return b.Bytes()
+}
+
+// readRequest reads a question whose beginning has come.
+func readRequest(c io.Reader, head []byte) (q request, addr string, err error) {
+	_ = binary.Read(bytes.NewReader(head), binary.LittleEndian, &q) // it is as long as that
+	if q.AddrLen > maxAddr {
+		return q, "", fmt.Errorf("replication: a question with an address of %d bytes", q.AddrLen)
+	}
+	b := make([]byte, q.AddrLen)
+	_, err = io.ReadFull(c, b)
+	return q, string(b), err
 }
 
 const (
@@ -94,9 +115,19 @@ const (
 	answerWithin = 10 * time.Second
 )
 
-// query asks a node one thing.
-func query(ctx context.Context, raft string, t *TLS, a ask, self, of format.Replica, addr string) (r Report, err error) {
-	c, err := dialAsk(ctx, raft, t, &request{Ask: a, Node: uint64(self), Of: uint64(of)}, addr)
+// query asks a node one thing about the first raft group.
+func query(ctx context.Context, raft string, t *TLS, a ask, self, of format.Replica, addr string) (Report, error) {
+	return exchange(ctx, raft, t, &request{Protocol: protocolOf(firstGroup), Ask: a, Node: uint64(self), Of: uint64(of)}, addr)
+}
+
+// query asks another node one thing about this raft group.
+func (s *Sequencer) query(ctx context.Context, raft string, a ask, of format.Replica, addr string) (Report, error) {
+	return exchange(ctx, raft, s.o.TLS, &request{Protocol: protocolOf(s.group), Ask: a, Node: uint64(s.o.Node), Of: uint64(of)}, addr)
+}
+
+// exchange asks a node a question, and reads the answer.
+func exchange(ctx context.Context, raft string, t *TLS, q *request, addr string) (r Report, err error) {
+	c, err := dialAsk(ctx, raft, t, q, addr)
 	if err != nil {
 		return r, err
 	}
@@ -122,12 +153,7 @@ func dialAsk(ctx context.Context, raft string, t *TLS, q *request, addr string) 
 	// The handshake is part of the write, and knows no context.
 	stop := context.AfterFunc(ctx, func() { c.Close() })
 	_ = c.SetDeadline(time.Now().Add(answerWithin))
-	q.Protocol, q.AddrLen = protocol, uint32(len(addr))
-	copy(q.Magic[:], requestMagic)
-	var b bytes.Buffer
-	_ = binary.Write(&b, binary.LittleEndian, q) // to memory
-	b.WriteString(addr)
-	_, err = c.Write(b.Bytes())
+	_, err = c.Write(q.bytes(addr))
 	if !stop() {
 		err = ctx.Err()
 	}
@@ -164,26 +190,21 @@ type refusal string
 // Error implements error.
 func (r refusal) Error() string { return string(r) }
 
-// answer serves a question; its address is still to be read.
+// answer serves a question about this raft group; its address is still to be read.
 func (l *links) answer(c net.Conn, head []byte) {
-	var q request
-	_ = binary.Read(bytes.NewReader(head), binary.LittleEndian, &q)
-	if q.Protocol != protocol || q.AddrLen > maxAddr {
+	q, addr, err := readRequest(c, head)
+	if err != nil {
 		return
 	}
 	l.s.noteAsked(format.Replica(q.Node))
-	addr := make([]byte, q.AddrLen)
-	if _, err := io.ReadFull(c, addr); err != nil {
-		return
-	}
 	_ = c.SetDeadline(time.Now().Add(answerWithin))
 	ctx, cancel := context.WithTimeout(context.Background(), answerWithin-time.Second)
 	defer cancel()
 	if q.Ask == askPull {
-		l.answerPull(ctx, c, format.Replica(q.Node), string(addr))
+		l.answerPull(ctx, c, format.Replica(q.Node), addr)
 		return
 	}
-	r, err := l.s.serveAsk(ctx, &q, string(addr))
+	r, err := l.s.serveAsk(ctx, &q, addr)
 	_ = writeAnswer(c, r, err) // who asks again gets another answer
 }
 
@@ -274,7 +295,7 @@ func (s *Sequencer) poll(ctx context.Context, a ask) map[format.Replica]Report {
 		wg.Add(1)
 		go func() {
 			defer wg.Done()
-			r, err := query(ctx, addr, s.o.TLS, a, s.o.Node, s.o.Node, "")
+			r, err := s.query(ctx, addr, a, s.o.Node, "")
 			if err == nil && r.Node != uint64(node) {
 				err = fmt.Errorf("node %d answers", r.Node)
 			}
@@ -324,7 +345,9 @@ func (s *Sequencer) census() {
 			s.mu.heard[node] = max(s.mu.heard[node], r.Applied)
 		}
 		s.mu.Unlock()
-		s.noteSilent()
+		if s.group == firstGroup {
+			s.noteSilent() // once for all groups: the port is the same
+		}
 		s.noteLeftBehind(reports, st.Floor)
 		s.watchBehind(reports)
 		if s.peer.Standing().Leads {

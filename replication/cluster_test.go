@@ -31,7 +31,15 @@ type testCluster struct {
 	hold  time.Duration
 	rate  int64
 	group format.RaftGroup              // default the first
+	hosts map[format.Replica]*host      // of nodes that are of more than one group
 	wrap  func(engine.Peer) engine.Peer // stands between nodes and their sequencers
+}
+
+// ask asks a node about the cluster's group, as a tool does about the first.
+func (c *testCluster) ask(to format.Replica, a ask, of format.Replica, addr string) error {
+	q := &request{Protocol: protocolOf(max(c.group, firstGroup)), Ask: a, Of: uint64(of)}
+	_, err := exchange(context.Background(), c.peers[to], c.tls, q, addr)
+	return err
 }
 
 // wrapped is a Sequencer that knows its node by a Peer of the test's.
@@ -99,7 +107,7 @@ func (c *testCluster) open(node format.Replica) (*engine.Node, error) {
 		c.set(&cfg)
 	}
 	o := Options{Node: node, Peers: c.peers, Joining: node == c.join, TLS: c.tls, Hold: c.hold, PullRate: c.rate, Tick: 20 * time.Millisecond,
-		Version: "1.2.3", group: c.group}
+		Version: "1.2.3", group: c.group, shared: c.hosts[node]}
 	if c.wrap == nil {
 		return Open(cfg, o)
 	}

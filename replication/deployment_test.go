@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 
 	"queen/engine/format"
@@ -37,7 +38,7 @@ func TestReusedAddress(t *testing.T) {
 		}
 	}
 	s := c.sequencer(c.leader())
-	if a, b := s.hostConfig().DeploymentID, other.sequencer(3).hostConfig().DeploymentID; a == b {
+	if a, b := s.shared.hostConfig().DeploymentID, other.sequencer(3).shared.hostConfig().DeploymentID; a == b {
 		t.Errorf("raft's traffic of both clusters is under the number %x", a)
 	}
 	c.until("a census without the stranger", func() bool {
@@ -52,7 +53,7 @@ func TestReusedAddress(t *testing.T) {
 // TestLearnDeployment: who does not know the cluster's number takes it from a node that has a history, and whoever knows it refuses
 // nodes of another cluster.
 func TestLearnDeployment(t *testing.T) {
-	s := &Sequencer{o: Options{Node: 1, Peers: map[format.Replica]string{1: "h:1", 2: "h:3", 3: "h:5"}}}
+	s := &Sequencer{o: Options{Node: 1, Peers: map[format.Replica]string{1: "h:1", 2: "h:3", 3: "h:5"}}, deployment: new(atomic.Uint64)}
 	for _, step := range []struct {
 		reports map[format.Replica]Report
 		known   uint64

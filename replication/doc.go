@@ -17,8 +17,10 @@
 //     next connection on, at both ports (transport.go).
 //   - An address that belongs to another cluster mixes nothing up: a cluster has a number of its own (deployment.go).
 //
-// A process takes part in one raft group so far, the first, though each group has a log of its own behind LogDB (grouplog.go). A pull
-// goes on over another connection where one broke off (tape.go); when one of the two processes ends it begins anew.
+// A process takes part in one raft group so far, the first. What several would share is there: the library's host (host.go), the port above
+// raft's (door.go), and the log storage, behind which each has a log of its own (grouplog.go).
+//
+// A pull goes on over another connection where one broke off (tape.go); when one of the two processes ends it begins anew.
 //
 // It deliberately does not know what an entry means, nor any wire of clients.
 //

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/lni/dragonboat/v4/raftio"
+
 	"queen/engine/format"
 	"queen/engine/logstore"
 )
@@ -39,6 +41,24 @@ func (d *LogDB) open(g format.RaftGroup, log *logstore.Store, committed format.I
 	d.logs.of[g] = l
 }
 
+// remove takes a raft group's log away once the library neither reads nor writes it, and with it what is held in memory of its replicas. One
+// that was opened for the group since stays.
+func (d *LogDB) remove(g format.RaftGroup, log *logstore.Store) {
+	d.logs.Lock()
+	defer d.logs.Unlock()
+	if l := d.logs.of[g]; l == nil || l.log != log {
+		return
+	}
+	delete(d.logs.of, g)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	maps.DeleteFunc(d.mu.held, func(info raftio.NodeInfo, _ *held) bool { return info.ShardID == uint64(g) })
+}
+
+func errNotOpen(g format.RaftGroup) error {
+	return fmt.Errorf("replication: raft group %d is not open here", g)
+}
+
 // of finds the log of a raft group.
 func (d *LogDB) of(g format.RaftGroup) (*groupLog, error) {
 	if d.every != nil {
@@ -49,7 +69,7 @@ func (d *LogDB) of(g format.RaftGroup) (*groupLog, error) {
 	if l := d.logs.of[g]; l != nil {
 		return l, nil
 	}
-	return nil, fmt.Errorf("replication: raft group %d is not open here", g)
+	return nil, errNotOpen(g)
 }
 
 // replica is what a raft group's log holds of a replica, zero for nothing.

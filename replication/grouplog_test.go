@@ -157,6 +157,32 @@ func TestGroupNotOpen(t *testing.T) {
 	}
 }
 
+// TestGroupRemoved: a raft group whose log was taken away is not open any more, and nothing that was held in memory of it is there when it
+// is opened again; another group is not touched, nor a log that was opened since.
+func TestGroupRemoved(t *testing.T) {
+	x := openGroupLogs(t, false, [3]format.Index{})
+	d := x.db
+	for g := format.RaftGroup(1); g <= 2; g++ {
+		must(t, d.SaveRaftState([]pb.Update{updateOf(g, 1)}, 1))
+		p := pb.Snapshot{ShardID: uint64(g), Index: 1, Term: 1, OnDiskIndex: 1, Dummy: true, Type: pb.OnDiskStateMachine}
+		must(t, d.SaveSnapshots([]pb.Update{{ShardID: uint64(g), ReplicaID: 5, Snapshot: p}}))
+	}
+	d.remove(2, x.stores[1]) // that is not its log
+	if _, err := d.of(2); err != nil {
+		t.Error(err)
+	}
+	d.remove(2, x.stores[2])
+	if _, err := d.of(2); err == nil {
+		t.Error("a group is open after it was removed")
+	}
+	d.open(2, x.stores[2], 0, nil)
+	for g, want := range map[uint64]uint64{1: 1, 2: 0} {
+		if p, err := d.GetSnapshot(g, 5); err != nil || p.Index != want {
+			t.Errorf("group %d has a snapshot at %d, want %d: %v", g, p.Index, want, err)
+		}
+	}
+}
+
 // TestAnotherGroup: nodes whose raft group is not the first have all under its number, and go on after a change of leader, a restart
 // and a new member.
 func TestAnotherGroup(t *testing.T) {
@@ -173,14 +199,9 @@ func TestAnotherGroup(t *testing.T) {
 	}
 	c.compare(each)
 	c.peers[4], c.join = freePair(t), 4
-	if _, err := query(context.Background(), c.peers[c.leader()], nil, askAdd, 0, 4, c.peers[4]); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.ask(c.leader(), askAdd, 4, c.peers[4]))
 	c.start(4)
-	c.until("it votes", func() bool {
-		_, err := query(context.Background(), c.peers[c.leader()], nil, askPromote, 0, 4, "")
-		return err == nil
-	})
+	c.until("it votes", func() bool { return c.ask(c.leader(), askPromote, 4, "") == nil })
 	c.compare(each)
 	for node := range c.nodes {
 		s := c.sequencer(node)

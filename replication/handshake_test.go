@@ -11,7 +11,7 @@ import (
 	"github.com/lni/dragonboat/v4/config"
 
 	"queen/engine/clock"
-	"queen/engine/vfs"
+	"queen/engine/format"
 )
 
 // lines is a log that hands out its lines.
@@ -31,21 +31,17 @@ func TestRefusedCertificates(t *testing.T) {
 	told := make(lines, 10)
 	log := slog.New(slog.NewTextHandler(told, nil))
 	addr := freePair(t)
-	f, err := openFloorLog(testOptions(vfs.NewMem()))
+	o := Options{Node: 5, Listen: addr, TLS: files, Log: log}.withDefaults()
+	d, err := openDoor(o, func(format.RaftGroup) *links { return nil })
 	must(t, err)
-	defer f.db.every.log.Close()
-	s := &Sequencer{o: Options{Node: 5, Listen: addr, TLS: files, Log: log}.withDefaults(), log: f.db.every.log, ended: make(chan struct{})}
-	l, err := newLinks(s)
-	must(t, err)
-	defer l.close()
-	defer close(s.ended)
+	defer d.close()
 	if _, err := query(context.Background(), addr, stranger, askReport, 0, 5, ""); err == nil {
 		t.Error("a stranger was answered")
 	}
-	if line := <-told; !strings.Contains(line, "did not get through the handshake") || !strings.Contains(line, l.handshakes.port) {
+	if line := <-told; !strings.Contains(line, "did not get through the handshake") || !strings.Contains(line, d.handshakes.port) {
 		t.Errorf("told: %s", line)
 	}
-	raft := transports{s.o}.Create(config.NodeHostConfig{RaftAddress: addr}, nil, nil)
+	raft := transports{o}.Create(config.NodeHostConfig{RaftAddress: addr}, nil, nil)
 	must(t, raft.Start())
 	defer raft.Close()
 	if _, err := raftAnswers(addr, stranger.To("127.0.0.1")); err == nil {

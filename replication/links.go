@@ -11,8 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"crypto/tls"
-
 	"queen/engine"
 	"queen/engine/format"
 )
@@ -21,14 +19,12 @@ import (
 // epoch lasts, and made again when it breaks. A stream of handovers has numbers 1, 2, ...; the leader remembers how far it has
 // taken each, so that what is sent again after a break is taken once.
 type links struct {
-	s        *Sequencer
-	listener net.Listener
+	s *Sequencer
 	// incarnation tells the streams of this life of the process from those of an earlier one: how often the disk was opened, which
 	// grows from start to start whatever the clock does.
 	incarnation uint64
 	// takenWithin is how long the leader may take none of what was handed over before it is connected to anew.
 	takenWithin time.Duration
-	handshakes  handshakes
 	done        sync.WaitGroup
 
 	mu struct {
@@ -70,24 +66,11 @@ const (
 	notYetTries = 100
 )
 
-func newLinks(s *Sequencer) (*links, error) {
-	addr, err := sideAddress(s.o.Listen)
-	if err != nil {
-		return nil, err
-	}
+func newLinks(s *Sequencer) *links {
 	l := &links{s: s, takenWithin: takenWithin}
-	l.handshakes.port, l.handshakes.log, l.handshakes.clock = addr, s.o.Log, s.o.Clock
-	if l.listener, err = net.Listen("tcp", addr); err != nil {
-		return nil, fmt.Errorf("replication: %w", err)
-	}
-	if s.o.TLS != nil {
-		l.listener = tls.NewListener(l.listener, s.o.TLS.Listener)
-	}
 	_, l.incarnation = s.log.Disk()
 	l.mu.taken, l.mu.conns = map[format.Replica]*taken{}, map[net.Conn]struct{}{}
-	l.done.Add(1)
-	go l.accept()
-	return l, nil
+	return l
 }
 
 // follow ends the stream of an earlier epoch and begins one to whoever leads now. A leader that was not heard for a while
@@ -148,9 +131,9 @@ func (l *links) leave() {
 	}
 }
 
+// close ends all connections of an ended sequencer, and waits for those that serve them.
 func (l *links) close() {
 	l.leave()
-	l.listener.Close()
 	l.mu.Lock()
 	for c := range l.mu.conns {
 		c.Close()
@@ -159,7 +142,7 @@ func (l *links) close() {
 	l.done.Wait()
 }
 
-// keep remembers a connection until it is dropped, so that close reaches it; false after it.
+// keep remembers a connection until it is dropped, so that close reaches it and waits for it; false once the sequencer has ended.
 func (l *links) keep(c net.Conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -167,36 +150,32 @@ func (l *links) keep(c net.Conn) bool {
 		return false
 	}
 	l.mu.conns[c] = struct{}{}
+	l.done.Add(1)
 	return true
 }
 
+// drop is called once for each connection that was kept.
 func (l *links) drop(c net.Conn) {
+	defer l.done.Done()
 	c.Close()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.mu.conns, c)
 }
 
-// accept serves the other nodes.
-func (l *links) accept() {
-	defer l.done.Done()
-	for {
-		c, err := l.listener.Accept()
-		switch {
-		case err == nil:
-			l.done.Add(1)
-			go l.serve(c)
-		case errors.Is(err, net.ErrClosed) || l.s.isEnded():
-			return
-		default:
-			l.s.o.Log.Warn("connections of other nodes", "err", err)
-			time.Sleep(pause) // out of descriptors: they come back
-		}
-	}
+// protocolOf is the second word of what opens a connection: the protocol and, in the high half, the raft group that is meant. That is 0 for
+// the first one, so its nodes speak as if there were no others.
+func protocolOf(g format.RaftGroup) uint32 { return protocol | uint32(g-firstGroup)<<16 }
+
+// groupIn is the raft group of such a word; false for another protocol, or a group that can not be.
+func groupIn(word uint32) (g format.RaftGroup, ok bool) {
+	n := word>>16 + uint32(firstGroup)
+	return format.RaftGroup(n), word&0xffff == protocol && n <= maxGroup
 }
 
-// hello opens a stream: who sends it, and for which epoch. Its first bytes name the protocol and its version.
+// hello opens a stream: who sends it, and for which epoch. Its first bytes name the protocol, its version and the raft group.
 type hello struct {
+	group       format.RaftGroup
 	node        format.Replica
 	incarnation uint64
 	epoch       format.Term
@@ -209,11 +188,13 @@ const (
 	// requestSize is that of a request; what opens a connection is at least as long, and says after that what it is.
 	requestSize = 4*4 + 2*8
 	protocol    = 3
+	// maxGroup is the highest raft group that ids have room for.
+	maxGroup = 63
 )
 
 func (h *hello) append(b []byte) []byte {
 	b = append(b, helloMagic...)
-	b = binary.LittleEndian.AppendUint32(b, protocol)
+	b = binary.LittleEndian.AppendUint32(b, protocolOf(h.group))
 	b = binary.LittleEndian.AppendUint64(b, uint64(h.node))
 	b = binary.LittleEndian.AppendUint64(b, h.incarnation)
 	b = binary.LittleEndian.AppendUint64(b, uint64(h.epoch))
@@ -222,36 +203,24 @@ func (h *hello) append(b []byte) []byte {
 
 func parseHello(b []byte) (h hello, err error) {
 	le := binary.LittleEndian
-	if string(b[:4]) != helloMagic || le.Uint32(b[4:]) != protocol {
+	g, ok := groupIn(le.Uint32(b[4:]))
+	if string(b[:4]) != helloMagic || !ok {
 		return h, fmt.Errorf("replication: a stream of another protocol: %x", b[:8])
 	}
-	return hello{format.Replica(le.Uint64(b[8:])), le.Uint64(b[16:]), format.Term(le.Uint64(b[24:])), le.Uint64(b[32:])}, nil
+	return hello{g, format.Replica(le.Uint64(b[8:])), le.Uint64(b[16:]), format.Term(le.Uint64(b[24:])), le.Uint64(b[32:])}, nil
 }
 
-// serve takes what one node hands over until the connection breaks.
-func (l *links) serve(c net.Conn) {
-	defer l.done.Done()
+// serve answers a question, or takes what one node hands over until the connection breaks. head is what opened it.
+func (l *links) serve(c net.Conn, head []byte) {
 	if !l.keep(c) {
-		c.Close()
 		return
 	}
 	defer l.drop(c)
-	_ = c.SetDeadline(time.Now().Add(helloWithin))
-	if secured, ok := c.(*tls.Conn); ok && l.handshakes.shake(secured, helloWithin) != nil {
+	if string(head[:4]) == requestMagic {
+		l.answer(c, head)
 		return
 	}
-	var b [helloSize]byte
-	if _, err := io.ReadFull(c, b[:requestSize]); err != nil {
-		return
-	}
-	if string(b[:4]) == requestMagic {
-		l.answer(c, b[:requestSize])
-		return
-	}
-	if _, err := io.ReadFull(c, b[requestSize:]); err != nil {
-		return
-	}
-	h, err := parseHello(b[:])
+	h, err := parseHello(head)
 	if err != nil || h.node == 0 || h.node == l.s.o.Node || h.deployment != l.s.deployment.Load() {
 		l.s.o.Log.Warn("a connection of no node of this cluster was refused", "from", c.RemoteAddr(), "err", err)
 		return

@@ -62,9 +62,8 @@ func TestIncarnations(t *testing.T) {
 		f, err := openFloorLog(o)
 		must(t, err)
 		must(t, f.append(1))
-		s := &Sequencer{o: Options{Node: 5, Listen: freePair(t)}.withDefaults(), log: f.db.every.log, ended: make(chan struct{})}
-		l, err := newLinks(s)
-		must(t, err)
+		s := &Sequencer{o: Options{Node: 5}.withDefaults(), log: f.db.every.log, ended: make(chan struct{})}
+		l := newLinks(s)
 		if l.incarnation != start+1 {
 			t.Errorf("start %d has incarnation %d", start+1, l.incarnation)
 		}

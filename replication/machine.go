@@ -103,5 +103,8 @@ func (m *stateMachine) SaveSnapshot(any, io.Writer, <-chan struct{}) error {
 // RecoverFromSnapshot implements IOnDiskStateMachine.
 func (m *stateMachine) RecoverFromSnapshot(io.Reader, <-chan struct{}) error { return errNoImage }
 
-// Close implements IOnDiskStateMachine.
-func (m *stateMachine) Close() error { return nil }
+// Close implements IOnDiskStateMachine: the last thing that the library does with a group.
+func (m *stateMachine) Close() error {
+	m.stopOnce.Do(func() { close(m.stopped) })
+	return nil
+}

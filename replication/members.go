@@ -112,7 +112,7 @@ func (s *Sequencer) membership(ctx context.Context) (*dragonboat.Membership, err
 const promoteLag = 1000
 
 func (s *Sequencer) promote(ctx context.Context, node format.Replica, addr string, change uint64) error {
-	r, err := query(ctx, addr, s.o.TLS, askReport, s.o.Node, node, "")
+	r, err := s.query(ctx, addr, askReport, node, "")
 	if err != nil {
 		return fmt.Errorf("replication: node %d does not answer: %w", node, err)
 	}

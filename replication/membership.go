@@ -56,6 +56,6 @@ func (s *Sequencer) MakeLead(ctx context.Context, to format.Replica) error {
 	if addr == "" {
 		return fmt.Errorf("replication: the address of node %d, which leads, is not known", leader)
 	}
-	_, err = query(ctx, addr, s.o.TLS, askTransfer, s.o.Node, to, "")
+	_, err = s.query(ctx, addr, askTransfer, to, "")
 	return err
 }

@@ -48,6 +48,8 @@ type Options struct {
 	quit <-chan struct{} // ends a Join that waits for others
 	// group is the raft group, default the first: the only one that a cluster has so far, though all on disk names its group.
 	group format.RaftGroup
+	// shared is what the raft groups of a process share; nil is one of its own for each.
+	shared *host
 }
 
 // TLS is how nodes show each other who they are. What it gives may change while a node runs: it is asked at each handshake.

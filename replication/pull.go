@@ -113,7 +113,8 @@ func pull(cfg engine.Config, o Options, b *behindError) error {
 func pullFrom(ctx context.Context, cfg engine.Config, o Options, b *behindError, node format.Replica) error {
 	r := &taker{ctx: ctx, log: o.Log, clock: o.Clock, sum: xxh3.New(), of: node, deployment: b.deployment,
 		dial: func(where string) (net.Conn, error) {
-			return dialAsk(ctx, b.addresses[node], o.TLS, &request{Ask: askPull, Node: uint64(o.Node), Of: uint64(o.Node)}, where)
+			q := &request{Protocol: protocolOf(b.target.Group), Ask: askPull, Node: uint64(o.Node), Of: uint64(o.Node)}
+			return dialAsk(ctx, b.addresses[node], o.TLS, q, where)
 		},
 		rest: func(tries int) bool {
 			timer := o.Clock.NewTimer(takerPause(tries))
@@ -252,7 +253,7 @@ func (l *links) answerPull(ctx context.Context, c net.Conn, node format.Replica,
 	_ = c.SetDeadline(time.Time{})
 	var to io.Writer = &steadyConn{c, pullSilence}
 	if l.s.o.PullRate > 0 {
-		to = &ratedWriter{t.ctx, to, &l.s.pulls}
+		to = &ratedWriter{t.ctx, to, l.s.pulls}
 	}
 	err = errors.Join(writeAnswer(to, l.s.report(0), nil), writeNumber(to, t.number))
 	if err != nil {

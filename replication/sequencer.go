@@ -13,7 +13,6 @@ import (
 	"github.com/lni/dragonboat/v4"
 	"github.com/lni/dragonboat/v4/config"
 	"github.com/lni/dragonboat/v4/raftio"
-	sm "github.com/lni/dragonboat/v4/statemachine"
 
 	"queen/engine"
 	"queen/engine/format"
@@ -59,8 +58,13 @@ type Sequencer struct {
 	joining bool
 	fresh   bool // the log knows nothing of an earlier start
 
-	db       *LogDB
-	host     *dragonboat.NodeHost
+	shared   *host
+	started  bool          // the library runs the group; guarded by shared.life
+	stopped  chan struct{} // closed once it does not any more
+	stopOnce sync.Once
+
+	db       *LogDB               // that of shared, once the log is behind it
+	host     *dragonboat.NodeHost // that of shared, once it is there
 	links    *links
 	session  *session
 	applier  engine.Applier
@@ -73,12 +77,11 @@ type Sequencer struct {
 	// leftRounds is for how many rounds of the census the leader has lacked what this node needs.
 	leftRounds int
 	silent     map[format.Replica]int // for how many rounds of it a member has not answered
-	deployment atomic.Uint64          // the cluster's number, 0 until it is known (deployment.go)
+	deployment *atomic.Uint64         // that of shared
+	pulls      *rate                  // that of shared
 	streams    atomic.Int64           // images that the library wanted since the last round of the census
 	ended      chan struct{}          // closed by Close and Kill
 	loops      sync.WaitGroup
-	// pulls is the rate of what is sent to nodes that pull, if Options.PullRate is set.
-	pulls rate
 
 	mu struct {
 		sync.Mutex
@@ -112,10 +115,16 @@ func NewSequencer(log *logstore.Store, fatal func(error), o Options) (*Sequencer
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
+	if o.group != firstGroup {
+		o.Log = o.Log.With("group", o.group)
+	}
+	shared := o.shared
+	if shared == nil {
+		shared = newHost(o)
+	}
 	s := &Sequencer{o: o, group: o.group, log: log, fatal: fatal, elected: make(chan raftio.LeaderInfo, 1), ended: make(chan struct{}),
-		joining: o.Joining, fresh: true}
+		stopped: make(chan struct{}), joining: o.Joining, fresh: true, shared: shared, deployment: &shared.deployment, pulls: &shared.pulls}
 	s.mu.room.L = &s.mu.Mutex
-	s.pulls.clock, s.pulls.perSecond = o.Clock, o.PullRate
 	s.mu.heard, s.mu.behind, s.silent = map[format.Replica]uint64{}, map[format.Replica]bool{}, map[format.Replica]int{}
 	s.mu.asked, s.mu.unheard, s.mu.tapes = map[format.Replica]int64{}, map[format.Replica]error{}, map[format.Replica]*tape{}
 	s.members = map[uint64]dragonboat.Target{}
@@ -140,7 +149,7 @@ func NewSequencer(log *logstore.Store, fatal func(error), o Options) (*Sequencer
 		}
 	}
 	if !s.joining {
-		s.deployment.Store(deploymentOf(s.members))
+		s.deployment.CompareAndSwap(0, deploymentOf(s.members)) // that of the first group is the cluster's
 	}
 	return s, nil
 }
@@ -185,8 +194,6 @@ func (s *Sequencer) Start(a engine.Applier, applied format.Index) (format.Term, 
 		return 0, err
 	}
 	s.opened = committed
-	s.db = newLogDB()
-	s.db.open(s.group, s.log, committed, s.outcomes.Take)
 	return 0, nil
 }
 
@@ -215,25 +222,19 @@ func (s *Sequencer) Join(p engine.Peer) error {
 	if s.deployment.Load() == 0 {
 		s.deployment.Store(p.Deployment())
 	}
-	var err error
-	if s.links, err = newLinks(s); err != nil {
-		return err
+	s.links = newLinks(s)
+	err := s.shared.enter(s)
+	if err == nil {
+		err = s.countStart()
 	}
-	if err = s.countStart(); err == nil {
+	if err == nil {
 		err = s.guard(s.fresh)
+	}
+	if err == nil {
+		err = s.shared.start(s)
 	}
 	if err != nil {
 		return err
-	}
-	if s.host, err = dragonboat.NewNodeHost(s.hostConfig()); err != nil {
-		return fmt.Errorf("replication: %s: %w", s.o.Listen, err)
-	}
-	s.session = newSession(s.host, s.group)
-	s.loops.Add(1)
-	go s.watch()
-	create := func(uint64, uint64) sm.IOnDiskStateMachine { return (*stateMachine)(s) }
-	if err := s.host.StartOnDiskReplica(s.initial(), s.joining, create, s.shardConfig()); err != nil {
-		return fmt.Errorf("replication: node %d: %w", s.o.Node, err)
 	}
 	s.mu.Lock()
 	s.mu.host = s.host
@@ -268,28 +269,6 @@ func (s *Sequencer) hosted() *dragonboat.NodeHost {
 	return s.mu.host
 }
 
-// hostConfig are the settings of the library's host.
-func (s *Sequencer) hostConfig() config.NodeHostConfig {
-	c := config.NodeHostConfig{
-		NodeHostDir: s.o.Dir, RTTMillisecond: uint64(s.o.Tick / time.Millisecond), RaftAddress: s.o.Peers[s.o.Node],
-		RaftEventListener: (*listener)(s), DeploymentID: s.deployment.Load(),
-		// What one slow peer may make this node keep, and what it takes from one that sends too fast; beyond it messages are
-		// dropped, which raft repairs.
-		MaxSendQueueSize: 64 << 20, MaxReceiveQueueSize: 64 << 20,
-	}
-	if s.o.Listen != c.RaftAddress {
-		c.ListenAddress = s.o.Listen
-	}
-	if s.o.TLS != nil {
-		c.Expert.TransportFactory = transports{s.o}
-	}
-	c.Expert.LogDBFactory = logDBFactory{s.db}
-	// One step worker: all groups share its saves, and thereby its flushes, of which a disk has few. It can not be changed on
-	// an existing directory.
-	c.Expert.Engine = config.EngineConfig{ExecShards: 1, CommitShards: 1, ApplyShards: 2, SnapshotShards: 2, CloseShards: 1}
-	return c
-}
-
 // shardConfig are the settings of the raft group.
 func (s *Sequencer) shardConfig() config.Config {
 	return config.Config{
@@ -306,23 +285,6 @@ func (s *Sequencer) shardConfig() config.Config {
 		// No limit of entries in memory: with one the leader is slowed down to its slowest follower. What is in flight is
 		// bounded by inFlight and the size of an entry, a follower reads what it missed from the leader's log.
 		MaxInMemLogSize: 0,
-	}
-}
-
-// listener hears of elections, in a goroutine of the library that must not be held up.
-type listener Sequencer
-
-// LeaderUpdated implements raftio.IRaftEventListener.
-func (l *listener) LeaderUpdated(info raftio.LeaderInfo) {
-	if info.ShardID != uint64(l.group) {
-		return
-	}
-	for {
-		select {
-		case l.elected <- info:
-			return
-		case <-l.elected: // only the newest counts
-		}
 	}
 }
 
@@ -523,13 +485,12 @@ func (s *Sequencer) Close() error {
 	if s.links != nil {
 		s.links.close()
 	}
-	if s.host != nil {
-		s.host.Close()
-	}
+	s.shared.leave(s)
 	s.loops.Wait()
 	err := error(nil)
 	if s.db != nil {
 		err = s.FlushOutcomes()
+		s.db.remove(s.group, s.log)
 	}
 	return errors.Join(err, s.log.Close())
 }
@@ -540,5 +501,6 @@ func (s *Sequencer) Kill() {
 	if s.links != nil {
 		s.links.close()
 	}
+	s.shared.forget(s)
 	s.log.Kill()
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,8 +22,11 @@ func TestPortCloses(t *testing.T) {
 	c := newTestCluster(t, 3, nil)
 	leader := c.leader()
 	follower := leader%3 + 1
-	l := c.sequencer(leader).links
-	l.listener.Close()
+	s := c.sequencer(leader)
+	s.shared.mu.RLock()
+	s.shared.mu.door.listener.Close()
+	s.shared.mu.RUnlock()
+	l := s.links
 	l.mu.Lock()
 	for conn := range l.mu.conns {
 		conn.Close()
@@ -69,7 +73,8 @@ func TestLeaderThatTakesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Sequencer{o: Options{Node: 2, Peers: map[format.Replica]string{1: addr}}.withDefaults(), ended: make(chan struct{})}
+	s := &Sequencer{o: Options{Node: 2, Peers: map[format.Replica]string{1: addr}}.withDefaults(), group: 1, deployment: new(atomic.Uint64),
+		ended: make(chan struct{})}
 	l := &links{s: s, takenWithin: 20 * time.Millisecond}
 	l.mu.conns = map[net.Conn]struct{}{}
 	st := newStream(l, 1, 7)

@@ -165,7 +165,8 @@ func (st *stream) dial() (net.Conn, error) {
 
 func (st *stream) greet(c net.Conn) error {
 	_ = c.SetDeadline(time.Now().Add(helloWithin))
-	h := hello{st.l.s.o.Node, st.l.incarnation, st.epoch, st.l.s.deployment.Load()}
+	s := st.l.s
+	h := hello{s.group, s.o.Node, st.l.incarnation, st.epoch, s.deployment.Load()}
 	if _, err := c.Write(h.append(nil)); err != nil {
 		return err
 	}
