@@ -1,9 +1,9 @@
 package client
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net/http"
 	"os"
 
@@ -43,7 +43,7 @@ func completeContext(s cli.Streams) remote.Completion {
 // login is what a login keeps, and for which node.
 type login struct {
 	remote.Context
-	dryRun bool
+	dryRun, keyring bool
 }
 
 func loginCommand(s cli.Streams) *cobra.Command {
@@ -52,11 +52,13 @@ func loginCommand(s cli.Streams) *cobra.Command {
 	cmd := &cobra.Command{Use: "login CONTEXT", Short: "Keep a token for a context", Args: cobra.ExactArgs(1),
 		Long: `Check a token with the node and keep it for CONTEXT, which is made if --url names its node, and becomes the current
 one. With --token-from the context names that source. Without, the token is asked for, or read from standard input, and
-kept in a file that only you can read; the context names the file.`, ValidArgsFunction: completeContext(s)}
+kept in a file that only you can read, with --keyring in the keyring of your system; the context names the place.`,
+		ValidArgsFunction: completeContext(s)}
 	f := cmd.Flags()
 	f.StringVar(&l.URL, "url", "", "the node's address; default: that of the context")
 	f.StringVar(&l.CA, "ca", "", "PEM file of the authorities that certificates of https come from; default: that of the context")
-	f.StringVar(&l.Token, "token-from", "", "where the token is: env:NAME, file://PATH or exec:COMMAND")
+	f.StringVar(&l.Token, "token-from", "", "where the token is: "+remote.TokenSources)
+	f.BoolVar(&l.keyring, "keyring", false, "keep the token in the keyring of your system instead of a file")
 	w.DryRunFlag(cmd)
 	return cli.Command(s, cmd, "json", sourceColumns, func(inv *cli.Invocation, out *cli.Printer[tokenSource], args []string) error {
 		l.Name, l.dryRun = args[0], w.DryRun
@@ -65,16 +67,28 @@ kept in a file that only you can read; the context names the file.`, ValidArgsFu
 }
 
 func (l *login) run(inv *cli.Invocation, out *cli.Printer[tokenSource]) error {
+	switch {
+	case l.Name == "":
+		return cli.Errorf(cli.Usage, "a context has a name")
+	case l.keyring && l.Token != "":
+		return cli.Errorf(cli.Usage, "--keyring is a place to keep a token in: one of --token-from stays where it is")
+	case l.keyring:
+		if err := remote.CheckKeyring(inv.Streams); err != nil {
+			return err
+		}
+	}
 	file, err := remote.LoadContexts(inv.Streams)
 	if err != nil {
 		return err
 	}
+	before := "" // where the context has its token
 	if known, err := file.Get(l.Name); err == nil {
+		before = known.Token
 		if l.URL == "" {
 			l.URL = known.URL
 		}
-		if l.CA == "" && l.URL == known.URL {
-			l.CA = known.CA
+		if l.URL == known.URL {
+			l.CA, l.MCP = cmp.Or(l.CA, known.CA), known.MCP
 		}
 	} else if l.URL == "" {
 		return cli.Errorf(cli.Usage, "there is no context %s: name its node with --url", l.Name)
@@ -90,8 +104,9 @@ func (l *login) run(inv *cli.Invocation, out *cli.Printer[tokenSource]) error {
 	if l.dryRun {
 		return out.One(row)
 	}
-	if l.Token == "" {
-		if l.Token, err = remote.KeepToken(inv.Streams, l.Name, token); err != nil {
+	kept := l.Token == ""
+	if kept {
+		if l.Token, err = l.keep(inv, token); err != nil {
 			return err
 		}
 		row.Token = l.Token
@@ -101,7 +116,20 @@ func (l *login) run(inv *cli.Invocation, out *cli.Printer[tokenSource]) error {
 	if err := file.Save(inv.Streams); err != nil {
 		return err
 	}
+	if kept { // what --token-from names may stand in a place of ours, by another name of it
+		if err := remote.ForgetToken(inv.Ctx, inv.Streams, l.Name, before, l.Token); err != nil {
+			inv.Say("the token that was kept before is still there: %v", err)
+		}
+	}
 	return out.One(row)
+}
+
+// keep stores the token and returns the source that names it.
+func (l *login) keep(inv *cli.Invocation, token string) (source string, err error) {
+	if l.keyring {
+		return remote.KeepInKeyring(inv.Ctx, inv.Streams, l.Name, token)
+	}
+	return remote.KeepToken(inv.Streams, l.Name, token)
 }
 
 // read reads the token from its source, or asks for it.
@@ -167,7 +195,8 @@ func (l *login) check(inv *cli.Invocation, token string) error {
 func logoutCommand(s cli.Streams) *cobra.Command {
 	var w cli.Write
 	cmd := &cobra.Command{Use: "logout [CONTEXT]", Short: "Forget the token of a context; exits 4 when it has none", Args: cobra.MaximumNArgs(1),
-		Long: "Forget the token of CONTEXT, or of the current one. A file that login wrote is removed.", ValidArgsFunction: completeContext(s)}
+		Long:              "Forget the token of CONTEXT, or of the current one. What login kept, in a file or in the keyring, is removed.",
+		ValidArgsFunction: completeContext(s)}
 	w.DryRunFlag(cmd)
 	return cli.Command(s, cmd, "json", sourceColumns, func(inv *cli.Invocation, out *cli.Printer[tokenSource], args []string) error {
 		file, err := remote.LoadContexts(inv.Streams)
@@ -186,12 +215,13 @@ func logoutCommand(s cli.Streams) *cobra.Command {
 			return cli.Exit(cli.Nothing)
 		}
 		if !w.DryRun {
+			source := c.Token
+			if err := remote.ForgetToken(inv.Ctx, inv.Streams, c.Name, source, ""); err != nil {
+				return err
+			}
 			c.Token = ""
 			if err := file.Save(inv.Streams); err != nil {
 				return err
-			}
-			if err := os.Remove(remote.TokenPath(inv.Streams, c.Name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return cli.Errorf(cli.Usage, "%w", err)
 			}
 		}
 		return out.One(tokenSource{Context: c.Name, URL: c.URL, Token: c.Token, DryRun: w.DryRun})

@@ -102,14 +102,20 @@ func checkToken(s cli.Streams, c *remote.Context) []Finding {
 		return []Finding{{checkName, Info, "The token of a context is not set", c.Name, []string{"environment " + name + " is empty"},
 			"Set it before the context is used."}}
 	}
+	const unread = "The token of a context can not be read"
+	if strings.HasPrefix(c.Token, "keyring:") {
+		if err := remote.CheckKeyring(s); err != nil {
+			return []Finding{{checkName, Warning, unread, c.Name, []string{err.Error()}, "Set another source with --token-from, or log in again."}}
+		}
+		return nil
+	}
 	path, ok := strings.CutPrefix(c.Token, "file://")
 	if !ok {
 		return nil
 	}
 	info, err := os.Stat(path)
 	if err != nil {
-		return []Finding{{checkName, Warning, "The token of a context can not be read", c.Name, []string{err.Error()},
-			"Write the file, or set another source with --token-from."}}
+		return []Finding{{checkName, Warning, unread, c.Name, []string{err.Error()}, "Write the file, or set another source with --token-from."}}
 	}
 	if mode := info.Mode().Perm(); mode&(othersRead|othersWrite) != 0 {
 		return []Finding{{checkName, Warning, "Others may read or change a token", path, []string{fmt.Sprintf("mode %04o", mode)},

@@ -31,7 +31,7 @@ var columns = []cli.Column[row]{
 	{Head: "name", Cell: func(r row) string { return r.Name }, Key: true},
 	{Head: "url", Cell: func(r row) string { return r.URL }},
 	{Head: "mcp", Cell: func(r row) string { return r.MCP }, Wide: true, Help: "address of the MCP server, where it is not port 6633 of url's host"},
-	{Head: "token", Cell: func(r row) string { return r.Token }, Help: "where the token is: env:NAME, file://PATH or exec:COMMAND"},
+	{Head: "token", Cell: func(r row) string { return r.Token }, Help: "where the token is: " + remote.TokenSources},
 	{Head: "ca", Cell: func(r row) string { return r.CA }, Wide: true, Help: "PEM file of the authorities that https is checked with"},
 }
 
@@ -114,7 +114,7 @@ func setCommand(s cli.Streams) *cobra.Command {
 	fl := cmd.Flags()
 	fl.StringVar(&c.URL, "url", "", "the node's address; a new context needs one")
 	fl.StringVar(&c.MCP, "mcp", "", `address of the MCP server, for queen mcp; "" for http://HOST:6633/mcp of the node`)
-	fl.StringVar(&c.Token, "token-from", "", `where the token is: env:NAME, file://PATH or exec:COMMAND; "" for none`)
+	fl.StringVar(&c.Token, "token-from", "", "where the token is: "+remote.TokenSources+`; "" for none`)
 	fl.StringVar(&c.CA, "ca", "", `PEM file of the authorities that certificates of https come from; "" for those of the system`)
 	use := fl.Bool("use", false, "make it the current one")
 	w.DryRunFlag(cmd)

@@ -120,6 +120,7 @@ var libraryTable = []libraryRow{
 	{"github.com/xdg-go/scram", []string{"frontend-kafka"}, "SCRAM is how Kafka clients authenticate"},
 	{"github.com/modelcontextprotocol/go-sdk", []string{"frontend-mcp", "tools/mcp", "tools/queen"}, "MCP ends in its frontend"},
 	{"github.com/spf13", []string{"tools", "bench"}, "command lines are for tools"},
+	{"github.com/zalando/go-keyring", []string{"tools/remote"}, "where tokens are kept is known in one place"},
 	{"github.com/gobwas/ws", []string{"frontend-http", "bench"}, "WebSockets end in their frontend; a loader speaks them from the other side"},
 	{"github.com/go-faster/jx", []string{"frontend-http", "engine/batch"},
 		"JSON ends in its frontend; records have a JSON form that two of them share"},

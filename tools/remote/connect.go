@@ -24,7 +24,7 @@ func (c *Connection) Flags(s cli.Streams, cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&c.url, "url", "", "the node's address; also QUEEN_URL; default: that of the context, else "+DefaultURL)
 	f.StringVar(&c.context, "context", "", "a context of the user's file; also QUEEN_CONTEXT; default: its current one")
-	f.StringVar(&c.token, "token-from", "", "where the token is: env:NAME, file://PATH or exec:COMMAND; default: QUEEN_TOKEN, else the context's")
+	f.StringVar(&c.token, "token-from", "", "where the token is: "+TokenSources+"; default: QUEEN_TOKEN, else the context's")
 	f.StringVar(&c.ca, "ca", "", "PEM file of the authorities that certificates of https come from; also QUEEN_CA")
 	_ = cmd.RegisterFlagCompletionFunc("context", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return ContextNames(s), cobra.ShellCompDirectiveNoFileComp

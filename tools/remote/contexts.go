@@ -176,19 +176,24 @@ func writePrivate(path string, b []byte) error {
 	return nil
 }
 
-// TokenPath is the file in which a login keeps the token of a context.
-func TokenPath(s cli.Streams, context string) string {
-	return filepath.Join(filepath.Dir(ContextsPath(s)), "tokens", url.PathEscape(context))
+// tokenFile is the file in which a login keeps the token of a context.
+func tokenFile(s cli.Streams, context string) (string, error) {
+	of := ContextsPath(s)
+	if of == "" {
+		return "", noHome()
+	}
+	path, err := filepath.Abs(filepath.Join(filepath.Dir(of), "tokens", url.PathEscape(context)))
+	if err != nil {
+		return "", cli.Errorf(cli.Usage, "%w", err)
+	}
+	return path, nil
 }
 
 // KeepToken writes the token of a context to its file and tells the source to name it by.
 func KeepToken(s cli.Streams, context, token string) (source string, err error) {
-	if ContextsPath(s) == "" {
-		return "", noHome()
-	}
-	path, err := filepath.Abs(TokenPath(s, context))
+	path, err := tokenFile(s, context)
 	if err != nil {
-		return "", cli.Errorf(cli.Usage, "%w", err)
+		return "", err
 	}
 	return "file://" + path, writePrivate(path, []byte(token+"\n"))
 }

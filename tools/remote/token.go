@@ -14,18 +14,21 @@ import (
 // tokenMax bounds a token.
 const tokenMax = 64 << 10
 
+// TokenSources are the places that a token can be in, for the words of commands.
+const TokenSources = "env:NAME, keyring:NAME, file://PATH or exec:COMMAND"
+
 // CheckTokenSource refuses what ReadToken could not read.
 func CheckTokenSource(source string) error {
-	for _, kind := range []string{"env:", "file://", "exec:"} {
+	for _, kind := range []string{"env:", "keyring:", "file://", "exec:"} {
 		if rest, ok := strings.CutPrefix(source, kind); ok && rest != "" {
 			return nil
 		}
 	}
-	return cli.Errorf(cli.Usage, "the source of a token is env:NAME, file://PATH or exec:COMMAND")
+	return cli.Errorf(cli.Usage, "the source of a token is "+TokenSources)
 }
 
-// ReadToken reads a token from its source: env:NAME, file://PATH, or exec:COMMAND, a command line of the shell whose standard
-// output is the token. The token is in no error.
+// ReadToken reads a token from its source: env:NAME, keyring:NAME, file://PATH, or exec:COMMAND, a command line of the shell
+// whose standard output is the token. The token is in no error.
 func ReadToken(ctx context.Context, s cli.Streams, source string) (string, error) {
 	if err := CheckTokenSource(source); err != nil {
 		return "", err
@@ -36,6 +39,10 @@ func ReadToken(ctx context.Context, s cli.Streams, source string) (string, error
 	switch kind {
 	case "env":
 		token = []byte(s.Getenv(what))
+	case "keyring":
+		var text string
+		text, err = readKeyring(ctx, s, what)
+		token = []byte(text)
 	case "file":
 		token, err = readFile(strings.TrimPrefix(what, "//"))
 	default:
