@@ -93,7 +93,7 @@ func TestStdio(t *testing.T) {
 	s := stdio(t, "--url", "http://"+mcpAddr(t, ready)+"/mcp")
 	tools, err := s.ListTools(t.Context(), nil)
 	require.NoError(t, err)
-	require.Len(t, tools.Tools, 24)
+	require.Len(t, tools.Tools, 25)
 	res, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: "queue_list"})
 	require.NoError(t, err)
 	require.False(t, res.IsError)
