@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"queen/engine/clock"
+	"queen/engine/format"
 	"queen/engine/keyed"
 	"queen/engine/seal"
 	"queen/engine/vfs"
@@ -27,6 +28,9 @@ type Config struct {
 	// is; default Dir/keyed when FS is *vfs.OS. Without one keyed rows live in memory and in the log
 	// only, and while there are any no checkpoint is made.
 	KeyedDir string
+	// Cluster is the identity that a directory without one takes, for raft groups that are one cluster; zero draws one. A
+	// directory of another cluster is refused.
+	Cluster format.UUID
 	// Fatal ends the process after a failed write or flush, or a broken invariant; nil panics. It must
 	// not return.
 	Fatal func(error)
@@ -142,9 +146,9 @@ func (c *Config) overlay() keyed.OverlayLimits { return keyed.OverlayLimits{Byte
 // Validate joins every problem of c.
 func (c Config) Validate() error {
 	var errs []error
-	bad := func(cond bool, format string, args ...any) {
+	bad := func(cond bool, what string, args ...any) {
 		if cond {
-			errs = append(errs, fmt.Errorf("engine: "+format, args...))
+			errs = append(errs, fmt.Errorf("engine: "+what, args...))
 		}
 	}
 	bad(c.FS == nil, "FS is missing")

@@ -94,4 +94,18 @@ type Status struct {
 	IOMode    string
 	// Version of the data directory's format.
 	Format uint32
+	// Groups are the raft groups, by number, of a node with several; nil with one. Role, Leader, Term and the entries above are
+	// then those of group 1; Quorum, CanWrite and Ready count for all.
+	Groups []GroupStatus
+}
+
+// GroupStatus is a raft group as a node with several sees it; see Status for the fields.
+type GroupStatus struct {
+	Group            format.RaftGroup
+	Role             string
+	Leader           format.Replica
+	Term             format.Term
+	Applied          format.Index
+	Quorum, CanWrite bool
+	Why              string
 }

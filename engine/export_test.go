@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"context"
+
 	"queen/engine/format"
 	"queen/engine/logstore"
 )
@@ -10,6 +12,29 @@ func OpenGroup(cfg Config, g format.RaftGroup) (*Node, error) {
 	return OpenWith(cfg, func(log *logstore.Store, fatal func(error)) (Sequencer, error) {
 		return newLocalGroup(log, fatal, g), nil
 	})
+}
+
+// GroupOf finds, or decides, which group a tenant is in.
+func (r *Router) GroupOf(ctx context.Context, t format.Tenant) (format.RaftGroup, error) {
+	n, err := r.of(ctx, t)
+	if err != nil {
+		return 0, err
+	}
+	return n.seq.Group(), nil
+}
+
+// ErrPlace is the error of a call whose tenant could not be placed.
+func ErrPlace(err error) error { return errPlace(err) }
+
+// Add adds what another group counted.
+func (s *Stats) Add(o *Stats) { s.add(o) }
+
+// Quoted reports whether jobs are held to plans.
+func (n *Node) Quoted() bool { return n.redrives.quotas.Load() != nil }
+
+// MembershipOfGroups is the cluster of several raft groups.
+func MembershipOfGroups(first Membership, others ...Membership) Membership {
+	return routedMembership{first, others}
 }
 
 // MarkState ends the chunk and returns what a replica would compare: number, chain hash and state

@@ -20,8 +20,8 @@ func Limit(e Engine, q *auth.Quotas) Engine {
 	if q == nil {
 		return e
 	}
-	if n, ok := e.(*Node); ok {
-		n.redrives.quotas.Store(q)
+	if s, ok := e.(interface{ setQuotas(*auth.Quotas) }); ok {
+		s.setQuotas(q)
 	}
 	return &limited{Engine: e, q: q}
 }

@@ -67,6 +67,9 @@ func innermost(e Engine) Engine {
 // MembershipOf finds the cluster of an engine; false for a single node.
 func MembershipOf(e Engine) (Membership, bool) {
 	e = innermost(e)
+	if r, ok := e.(*Router); ok {
+		return r.membership()
+	}
 	if n, ok := e.(*Node); ok {
 		if n.cluster == nil {
 			return nil, false

@@ -152,6 +152,9 @@ func Open(cfg Config, seq Sequencer) (*Node, error) {
 	}
 	epoch, err := seq.Start(n, applied)
 	if err == nil {
+		err = n.familiar()
+	}
+	if err == nil {
 		err = n.files.markClosed()
 	}
 	if err != nil {
@@ -165,6 +168,9 @@ func Open(cfg Config, seq Sequencer) (*Node, error) {
 	} else {
 		n.stamp.lead(epoch)
 		err = n.begin(epoch)
+	}
+	if err == nil {
+		err = n.familiar() // another node's Genesis may have come first
 	}
 	if err != nil {
 		n.stop()
@@ -200,13 +206,26 @@ func (n *Node) termSubmission(epoch format.Term) *submission {
 	if !n.state.m.Born() {
 		n.cfg.Log.Info("new data directory", "dir", n.cfg.Dir)
 		g := format.Genesis{Level: 1, NameSeed: n.cfg.Rand.Uint64()}
-		n.cfg.Rand.Fill(g.Cluster[:])
+		if n.cfg.Rand.Fill(g.Cluster[:]); !n.cfg.Cluster.IsZero() {
+			g.Cluster = n.cfg.Cluster
+		}
 		n.cfg.Rand.Fill(g.HashKey[:])
 		n.cfg.Rand.Fill(g.IDMask[:])
 		s.buf.AddGenesis(&g)
 	}
 	s.buf.AddTerm(&format.TermCmd{Epoch: epoch})
 	return s
+}
+
+// familiar refuses the directory of another cluster than the one that the configuration names.
+func (n *Node) familiar() error {
+	n.state.RLock()
+	defer n.state.RUnlock()
+	of := n.state.m.Genesis().Cluster
+	if n.cfg.Cluster.IsZero() || !n.state.m.Born() || of == n.cfg.Cluster {
+		return nil
+	}
+	return fmt.Errorf("engine: data directory %s belongs to cluster %s, not to %s", n.cfg.Dir, of, n.cfg.Cluster)
 }
 
 // identify takes over what Genesis fixed.

@@ -33,6 +33,9 @@ type redrives struct {
 	live    map[string]RedriveJob // under way, as of its last page
 }
 
+// setQuotas holds the node's jobs to rates.
+func (n *Node) setQuotas(q *auth.Quotas) { n.redrives.quotas.Store(q) }
+
 func newRedrives(n *Node) *redrives { return &redrives{n: n, live: map[string]RedriveJob{}} }
 
 // start takes up what an earlier life left.

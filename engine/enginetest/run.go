@@ -17,6 +17,15 @@ type Options struct {
 	Settle func(engine.Engine)
 	// Skip names rules this engine does not claim to follow, each with the reason.
 	Skip map[string]string
+	// Tenant is the caller of most rules; the zero one stands for format.DefaultTenant.
+	Tenant format.Tenant
+}
+
+func (o *Options) tenant() format.Tenant {
+	if o.Tenant.IsZero() {
+		return format.DefaultTenant
+	}
+	return o.Tenant
 }
 
 // rule is one statement and how it is seen through the interface.
@@ -44,7 +53,7 @@ func Run(t *testing.T, open func(t *testing.T, c *clock.Fake) engine.Engine, o O
 func (ru *rule) run(t tester, e engine.Engine, c *clock.Fake, o *Options, limit time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	ru.test(&rig{t: t, e: e, clock: c, o: o, ctx: ctx, caller: engine.Caller{Tenant: format.DefaultTenant}})
+	ru.test(&rig{t: t, e: e, clock: c, o: o, ctx: ctx, caller: engine.Caller{Tenant: o.tenant()}})
 	if err := e.Close(ctx); err != nil {
 		t.Errorf("Close: %v", err)
 	}

@@ -28,8 +28,12 @@ const (
 )
 
 // AdminNode is what the cluster remembers of a node's disk, by the node's number, under SystemTenant; and its own number in raft's
-// traffic, by the name "deployment".
+// traffic, by the name "deployment", and its raft groups, of which "born-<number>" says that one has its Genesis.
 const AdminNode AdminKind = 16
+
+// AdminTenant is which raft group a tenant is in, by the tenant's UUID, under SystemTenant of raft group 1. It is written once and
+// never changes.
+const AdminTenant AdminKind = 17
 
 // SystemTenant owns the administrative rows that are no tenant's.
 var SystemTenant = Tenant{}

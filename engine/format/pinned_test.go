@@ -58,7 +58,7 @@ func TestPinnedNumbers(t *testing.T) {
 		{"AdminEphemeral", uint64(AdminEphemeral), 1}, {"AdminSwitch", uint64(AdminSwitch), 2},
 		{"AdminKey", uint64(AdminKey), 3}, {"AdminPlan", uint64(AdminPlan), 4}, {"AdminStream", uint64(AdminStream), 5},
 		{"AdminKafkaConfig", uint64(AdminKafkaConfig), 8}, {"AdminKafkaUser", uint64(AdminKafkaUser), 9}, {"AdminKafkaQuota", uint64(AdminKafkaQuota), 10},
-		{"AdminKafkaBroker", uint64(AdminKafkaBroker), 11},
+		{"AdminKafkaBroker", uint64(AdminKafkaBroker), 11}, {"AdminNode", uint64(AdminNode), 16}, {"AdminTenant", uint64(AdminTenant), 17},
 		{"AdminNode", uint64(AdminNode), 16},
 		{"DeleteQueue", uint64(DeleteQueue), 1}, {"DeleteGroup", uint64(DeleteGroup), 2},
 		{"DeletePartition", uint64(DeletePartition), 3}, {"DeleteDeadLetter", uint64(DeleteDeadLetter), 4},
