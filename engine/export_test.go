@@ -9,8 +9,13 @@ import (
 
 // OpenGroup is OpenLocal as another raft group than the first one.
 func OpenGroup(cfg Config, g format.RaftGroup) (*Node, error) {
+	return OpenGroupOver(cfg, g, func(s Sequencer) Sequencer { return s })
+}
+
+// OpenGroupOver is OpenGroup over a sequencer that wraps the built-in one.
+func OpenGroupOver(cfg Config, g format.RaftGroup, wrap func(Sequencer) Sequencer) (*Node, error) {
 	return OpenWith(cfg, func(log *logstore.Store, fatal func(error)) (Sequencer, error) {
-		return newLocalGroup(log, fatal, g), nil
+		return wrap(newLocalGroup(log, fatal, g)), nil
 	})
 }
 

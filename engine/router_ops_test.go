@@ -110,13 +110,40 @@ func TestCoordinatorOfGroups(t *testing.T) {
 	require.Equal(t, at, r.Group(2).Records().GroupRowAt(second, "g"))
 	require.Zero(t, r.Records().GroupRowAt(first, "g"))
 	require.Zero(t, r.Records().GroupRowAt(callerOf(9), "g"))
-	leader, term := r.Records().Leader(second)
-	require.Zero(t, leader, "there is no cluster")
-	require.EqualValues(t, 1, term)
 	require.NoError(t, r.Close(ctx))
 	r = openRouted(t, fs, c, 2)
 	defer r.Close(ctx)
 	require.Equal(t, at, r.Records().GroupRowAt(second, "g"))
+}
+
+// aged is the built-in sequencer in a later epoch.
+type aged struct{ engine.Sequencer }
+
+func (l aged) Start(a engine.Applier, applied format.Index) (format.Term, error) {
+	epoch, err := l.Sequencer.Start(a, applied)
+	return epoch + 4, err
+}
+
+// TestLeaderOfGroups: the epoch of partitions is that of the group that the caller's tenant is in, or would be told from.
+func TestLeaderOfGroups(t *testing.T) {
+	ctx, fs, c := context.Background(), vfs.NewMem(), clock.NewFake(1_700_000_000_000_000)
+	first := openGroup(t, fs, c, 1)
+	cfg := testConfig(fs, c, 2)
+	cfg.Dir = engine.GroupDir(cfg.Dir, 2)
+	second, err := engine.OpenGroupOver(cfg, 2, func(s engine.Sequencer) engine.Sequencer { return aged{s} })
+	require.NoError(t, err)
+	require.NoError(t, first.NoteGroup(ctx, 2))
+	r := &routed{t, engine.NewRouter([]*engine.Node{first, second})}
+	defer r.Close(ctx)
+	one, two := r.two()
+	for who, want := range map[engine.Caller]format.Term{one: 1, two: 5, callerOf(9): 1, someone: 1} {
+		leader, term := r.Records().Leader(who)
+		require.Zero(t, leader, "there is no cluster")
+		require.Equal(t, want, term)
+	}
+	st, err := r.Status(ctx)
+	require.NoError(t, err)
+	require.Equal(t, []format.Term{1, 1, 5}, []format.Term{st.Term, st.Groups[0].Term, st.Groups[1].Term})
 }
 
 // TestOperationsOfGroups: switches are those of all groups, jobs and activity those of the tenant's, and plans hold everywhere.
