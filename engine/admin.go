@@ -59,12 +59,17 @@ func (n *Node) SetAdmin(ctx context.Context, t format.Tenant, c AdminChange) (ap
 	if err := c.check(); err != nil {
 		return false, err
 	}
-	cmd := format.Admin{Tenant: t, Row: c.Kind, Name: viewBytes(c.Name), Value: c.Value, Delete: c.Delete,
-		Guarded: c.Guarded, At: c.At}
 	if !c.Delete && n.full.Load() {
 		n.counters.storageRefused.Add(1)
 		return false, &Error{Code: CodeStorageFull, Message: "the disk is above its high mark; deletes still work"}
 	}
+	return n.setAdmin(ctx, t, &c)
+}
+
+// setAdmin proposes a change that was checked; the disk gate is the caller's.
+func (n *Node) setAdmin(ctx context.Context, t format.Tenant, c *AdminChange) (applied bool, err error) {
+	cmd := format.Admin{Tenant: t, Row: c.Kind, Name: viewBytes(c.Name), Value: c.Value, Delete: c.Delete,
+		Guarded: c.Guarded, At: c.At}
 	_, bad := n.counted(ctx, func(b *format.CommandBuf) { b.AddAdmin(&cmd) })
 	switch {
 	case bad == nil:

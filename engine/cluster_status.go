@@ -74,6 +74,7 @@ func (c *cluster) status(ctx context.Context, st *Status) {
 	if why != "" {
 		st.Why, st.CanWrite = why, false
 	}
+	c.drained(st)
 }
 
 // stuckAfter is for how long who leads may take nothing before a node says that it can not write: an election takes less.

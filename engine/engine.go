@@ -81,7 +81,9 @@ type Status struct {
 	// Commit is the newest entry that the node knows to be committed.
 	Commit   format.Index
 	CanWrite bool
-	// Why says why CanWrite or Ready is false; empty otherwise.
+	// Draining says that an operator has the node drain: it serves what reaches it, and leads only while nobody else can.
+	Draining bool
+	// Why says why CanWrite or Ready is false, else what Draining means; empty otherwise.
 	Why   string
 	Ready bool
 	// Phase and Progress (0..1) describe start-up while not ready.

@@ -13,6 +13,8 @@ type Member struct {
 	Address string // raft's
 	// Votes is false for a node that only follows.
 	Votes bool
+	// Draining is what the cluster remembers of it, whether it was heard or not.
+	Draining bool
 	// Heard says that it answered when it was last asked, a second or two ago. Alive says that it shows that it runs: it answers, or
 	// it asks, or raft hears it lead.
 	Heard, Alive bool
@@ -48,6 +50,10 @@ type Membership interface {
 	// MakeLead has the cluster be led by a member that votes; any node can be asked. nil says that it leads. An error of
 	// another kind than ErrNotLeader leaves open who leads.
 	MakeLead(ctx context.Context, node format.Replica) error
+	// Drain has a member drain, or end that; any node can be asked, and it may be said again. A member that drains gives the lead
+	// away; leads says that it has it still, since no other voter can take it: it gives it away once one can. Refused are who is no
+	// member and the last voter that does not drain (CodeBadRequest).
+	Drain(ctx context.Context, node format.Replica, on bool) (leads bool, err error)
 }
 
 // Wrapper is an engine that stands in front of another one, which it leaves all but a few calls to.

@@ -96,6 +96,10 @@ type Peer interface {
 	// only the leader may.
 	Deployment() uint64
 	NoteDeployment(ctx context.Context, d uint64) error
+	// Draining are the nodes that the cluster remembers to drain, as far as it is applied here, by number. ChangeDraining has it
+	// remember what change makes of them; change may be called again, and with its error nothing is changed.
+	Draining() []format.Replica
+	ChangeDraining(ctx context.Context, change func(draining []format.Replica) ([]format.Replica, error)) error
 	// Alarm reports what an operator should know.
 	Alarm(what string, err error)
 }

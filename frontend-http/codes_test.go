@@ -81,7 +81,7 @@ func unprovoked(seen func(word string) bool) (bad []string) {
 // contractCodes are the codes, finer codes and words of verdicts of the contract, by family.
 const contractCodes = `
 retry no_leader timeout outcome_unknown overloaded storage_full name_too_long bad_body bad_request no_such_route internal # the engine
-not_built not_found idempotency_mismatch quota_exceeded rate_limited unknown_queue gone moved # ours and dead letters
+not_built not_found idempotency_mismatch quota_exceeded rate_limited unknown_queue gone moved not_a_cluster # ours and dead letters
 rejected_ack duplicate kv_precondition queue_not_found unavailable too_large kv_key_too_large kv_value_too_large # transactions
 timers_server_owned_field kv_get_prefix_not_allowed_in_transaction encryption_unavailable
 kv_bad_request kv_bad_body kv_bad_namespace kv_bad_key kv_expiry_not_specified kv_bad_ttl kv_bad_expect kv_unknown_op # keys

@@ -131,6 +131,7 @@ func (o *out) member(m *engine.Member, furthest format.Index) {
 	o.str("address", m.Address)
 	o.bool("votes", m.Votes)
 	o.bool("heard", m.Heard)
+	o.bool("draining", m.Draining)
 	if !m.Heard {
 		for _, unknown := range []string{"leads", "term", "applied", "last", "behind", "mark"} {
 			o.null(unknown)

@@ -12,7 +12,7 @@ func healthRoutes() []*route {
 		{Method: "GET", Path: "/livez", Access: public, Mark: additional, Summary: "Does the process turn?",
 			Response: "Live", Status: 200, Alone: true, Probe: true, Handle: livez},
 		{Method: "GET", Path: "/readyz", Access: public, Mark: additional,
-			Summary: "Can this node commit? 503 says why not, with progress while starting.", Response: "Ready",
+			Summary: "Can this node commit, and does it not drain? 503 says why not, with progress while starting.", Response: "Ready",
 			Status: 200, Also: map[int]string{503: "Ready"}, Alone: true, Probe: true, Handle: readyz},
 		{Method: "GET", Path: "/health", Access: public, Mark: common, Summary: "Health in upstream's document.",
 			Response: "Health", Status: 200, Also: map[int]string{503: "Health"}, Alone: true, Probe: true, Handle: health},
@@ -56,9 +56,11 @@ func (c *call) condition() (s engine.Status, ready bool) {
 	return s, s.Ready && s.CanWrite
 }
 
-// readyz tells the truth: 200 only where a write would commit. A full disk still serves acks, and says so.
+// readyz tells the truth: 200 only where a write would commit. A full disk still serves acks, and says so. A node that drains
+// would commit as well, and is to be sent nothing more.
 func readyz(c *call) error {
 	s, ready := c.condition()
+	ready = ready && !s.Draining
 	o := out{c.buffer()}
 	o.open('{')
 	if ready {
@@ -67,6 +69,7 @@ func readyz(c *call) error {
 		o.str("status", "not_ready")
 	}
 	o.bool("ready", ready)
+	o.bool("draining", s.Draining)
 	o.strOrNull("why", s.Why)
 	o.str("role", s.Role)
 	o.strOrNull("phase", s.Phase)
@@ -90,9 +93,12 @@ func (c *call) answerHealth(ready bool, body []byte) {
 	c.send(503, body)
 }
 
-// health is upstream's document (http-api 2.1).
+// health is upstream's document (http-api 2.1). A node that drains is healthy.
 func health(c *call) error {
 	s, ready := c.condition()
+	if ready {
+		s.Why = "" // that it drains is no failure
+	}
 	o := out{c.buffer()}
 	o.open('{')
 	if ready {
@@ -105,6 +111,7 @@ func health(c *call) error {
 	o.key("raft").open('{')
 	o.str("role", s.Role)
 	o.bool("leader", s.Role == "leader")
+	o.bool("draining", s.Draining)
 	o.count("term", uint64(s.Term))
 	o.count("applied", uint64(s.Applied))
 	o.count("commit", uint64(s.Durable))

@@ -43,8 +43,9 @@ var operationsShapes = map[string]string{
 	"Finding": "cause:string severity:string title:string queue:string|null group:string|null partition:string|null " +
 		"worker:string|null partitions:int lag:int evidence:[string] nextStep:string",
 	"Members": "node:int|null leader:int|null quorum:bool members:[Member]",
-	"Member": "node:int address:string votes:bool heard:bool leads:bool|null term:int|null applied:int|null last:int|null " +
-		"behind:int|null mark:int|null",
+	"Member": "node:int address:string votes:bool heard:bool draining:bool leads:bool|null term:int|null applied:int|null " +
+		"last:int|null behind:int|null mark:int|null",
+	"Drain":    "node:int draining:bool leads:bool",
 	"CheckRun": "name:string outcome:string",
 	"LagList":  "asOf:string rows:[LagRow] groups:[LagSum] truncated:bool",
 	"LagSum":   "queue:string group:string lag:int partitions:int ageSeconds:int",

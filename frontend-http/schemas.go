@@ -144,10 +144,10 @@ var shapes = map[string]string{
 		"retryCount:int errorMessage:string|null",
 
 	"Live": "status:string",
-	"Ready": "status:string ready:bool why:string|null role:string phase:string|null progress:num storageFull:bool " +
-		"clockStep:string|null ioMode:string|null",
+	"Ready": "status:string ready:bool draining:bool why:string|null role:string phase:string|null progress:num " +
+		"storageFull:bool clockStep:string|null ioMode:string|null",
 	"Health": "status:string engine:string version:string raft:HealthRaft",
-	"HealthRaft": "role:string leader:bool term:int applied:int commit:int lag:int storageReady:bool " +
+	"HealthRaft": "role:string leader:bool draining:bool term:int applied:int commit:int lag:int storageReady:bool " +
 		"clusterVersion:int kinds:int apply:HealthApply",
 	"HealthApply": "failure:string|null skipped:[any]",
 	"Status":      "status:string engine:string",

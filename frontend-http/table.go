@@ -6,7 +6,7 @@ func table() []*route {
 	for _, rows := range [][]*route{hotRoutes(), leaseRoutes(), partitionRoutes(), groupRoutes(), resourceRoutes(),
 		letterRoutes(), healthRoutes(), transactionRoutes(), kvRoutes(), lockRoutes(), timerRoutes(),
 		streamRoutes(), traceRoutes(), consumeRoutes(), watchRoutes(),
-		ephemeralRoutes(), redriveRoutes(), systemRoutes(), statusRoutes(), diagnosisRoutes(), analyticsRoutes(), docsRoutes(), unbuiltRoutes()} {
+		ephemeralRoutes(), redriveRoutes(), systemRoutes(), statusRoutes(), diagnosisRoutes(), drainRoutes(), analyticsRoutes(), docsRoutes(), unbuiltRoutes()} {
 		all = append(all, rows...)
 	}
 	for i, r := range all {

@@ -156,6 +156,8 @@ type clustered struct{ engine.Engine }
 func (clustered) Members() []engine.Member                       { return []engine.Member{{Node: 7}} }
 func (clustered) MakeLead(context.Context, format.Replica) error { return nil }
 
+func (clustered) Drain(context.Context, format.Replica, bool) (bool, error) { return false, nil }
+
 // Goal: a node that serves Kafka knows its cluster as one does that does not, with a tenant's plan or without.
 func TestSharedKnowsItsCluster(t *testing.T) {
 	f := new(Frontend)

@@ -14,8 +14,9 @@ import (
 // crew is an engine that is one of three nodes, of which one does not answer.
 type crew struct {
 	engine.Engine
-	leads format.Replica
-	err   error
+	leads  format.Replica
+	drains map[format.Replica]bool
+	err    error
 }
 
 func (c *crew) Status(ctx context.Context) (engine.Status, error) {
@@ -29,7 +30,7 @@ func (c *crew) Status(ctx context.Context) (engine.Status, error) {
 
 func (c *crew) Members() (out []engine.Member) {
 	for node := format.Replica(1); node <= 4; node++ {
-		m := engine.Member{Node: node, Address: "a", Votes: node != 4, Heard: node != 3}
+		m := engine.Member{Node: node, Address: "a", Votes: node != 4, Heard: node != 3, Draining: c.drains[node]}
 		if m.Heard {
 			m.Leads, m.Applied, m.Commit, m.Term = node == c.leads, format.Index(1000-node), 1000, 1
 			m.Behind, m.Version = time.Duration(node-1)*time.Second, "v"+digits(uint64(node))
@@ -44,6 +45,13 @@ func (c *crew) MakeLead(_ context.Context, node format.Replica) error {
 		c.leads = node
 	}
 	return c.err
+}
+
+func (c *crew) Drain(_ context.Context, node format.Replica, on bool) (leads bool, err error) {
+	if c.err == nil {
+		c.drains[node] = on
+	}
+	return c.leads == node, c.err
 }
 
 // TestClusterTools: cluster_status tells every node and what is not known of it, and leader_transfer hands the lead to who

@@ -61,6 +61,8 @@ const (
 	ReportSure
 	ReportPart
 	ReportGives
+	// ReportDrains: an operator has it drain.
+	ReportDrains
 )
 
 // What a node can be asked.
@@ -74,6 +76,8 @@ const (
 	askPromote  ask = 5
 	askRemove   ask = 6
 	askPull     ask = 8 // a copy of its state, which follows the report: a new one, or where one broke off (tape.go)
+	askDrain    ask = 9
+	askUndrain  ask = 10
 )
 
 // request is what is asked; addr follows it.
@@ -239,7 +243,11 @@ func (s *Sequencer) serveAsk(ctx context.Context, q *request, addr string) (Repo
 			}
 		}
 	case askTransfer:
-		err = s.Transfer(ctx, format.Replica(q.Of))
+		if err = s.mayLead(format.Replica(q.Of)); err == nil {
+			err = s.Transfer(ctx, format.Replica(q.Of))
+		}
+	case askDrain, askUndrain:
+		err = s.drain(ctx, format.Replica(q.Of), q.Ask == askDrain)
 	case askAdd, askPromote, askRemove:
 		err = s.changeMembers(ctx, q.Ask, format.Replica(q.Of), addr)
 	default:
@@ -271,6 +279,9 @@ func (s *Sequencer) report(asker format.Replica) Report {
 	}
 	if st.Born {
 		r.Flags |= ReportBorn
+	}
+	if s.drains(s.o.Node) {
+		r.Flags |= ReportDrains
 	}
 	if d, ok := s.peer.DiskOf(asker); ok && asker != 0 {
 		r.KnownDisk, r.KnownBoot = d.ID, d.Boot
@@ -356,8 +367,10 @@ func (s *Sequencer) census() {
 			all[s.o.Node] = s.report(0)
 			s.noteDisks(ctx, all)
 			s.noteDeployment(ctx)
+			s.forgetRemoved(ctx)
 		}
 		cancel()
+		s.yieldSoon()
 	}
 }
 

@@ -48,6 +48,12 @@ func (c *Client) Transfer(ctx context.Context, to format.Replica) error {
 	return c.lead(ctx, askTransfer, to, "")
 }
 
+// Drain has a node drain, or end that. leads says that it leads all the same, since no other voter can.
+func (c *Client) Drain(ctx context.Context, node format.Replica, on bool) (leads bool, err error) {
+	r, err := c.askLeader(ctx, drainAsk(on), node, "")
+	return err == nil && r.Leader == uint64(node), err
+}
+
 // Add makes a node, which is started afterwards with Options.Joining, one that follows.
 func (c *Client) Add(ctx context.Context, node format.Replica, raft string) error {
 	return c.lead(ctx, askAdd, node, raft)
@@ -65,17 +71,22 @@ func (c *Client) Remove(ctx context.Context, node format.Replica) error {
 
 // lead asks the node that leads.
 func (c *Client) lead(ctx context.Context, a ask, node format.Replica, addr string) error {
+	_, err := c.askLeader(ctx, a, node, addr)
+	return err
+}
+
+// askLeader asks the node that leads, and returns what that says of itself afterwards.
+func (c *Client) askLeader(ctx context.Context, a ask, node format.Replica, addr string) (r Report, err error) {
 	var errs []error
 	for _, asked := range slices.Sorted(maps.Keys(c.Peers)) {
-		r, err := query(ctx, c.Peers[asked], c.TLS, askReport, 0, asked, "")
+		r, err = query(ctx, c.Peers[asked], c.TLS, askReport, 0, asked, "")
 		if err != nil {
 			errs = append(errs, fmt.Errorf("node %d: %w", asked, err))
 			continue
 		}
 		if r.Flags&ReportLeads != 0 {
-			_, err = query(ctx, c.Peers[asked], c.TLS, a, 0, node, addr)
-			return err
+			return query(ctx, c.Peers[asked], c.TLS, a, 0, node, addr)
 		}
 	}
-	return errors.Join(append(errs, errors.New("none of the nodes asked leads"))...)
+	return r, errors.Join(append(errs, errors.New("none of the nodes asked leads"))...)
 }

@@ -244,6 +244,7 @@ func TestFloorCrash(t *testing.T) {
 type still struct{ engine.Peer }
 
 func (still) Standing() engine.Standing                 { return engine.Standing{} }
+func (still) Draining() []format.Replica                { return nil }
 func (still) DiskOf(format.Replica) (engine.Disk, bool) { return engine.Disk{}, false }
 
 // TestFloorWaitsForCopies: the floor stays while this node, or another one, gives a copy of its state, and they tell each other.

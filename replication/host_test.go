@@ -125,6 +125,8 @@ func (g *gate) Apply(engine.Committed) (engine.Applied, error) {
 // idle is a node that takes note of nothing.
 type idle struct{ engine.Peer }
 
+func (idle) Draining() []format.Replica { return nil }
+
 func (idle) Follow(format.Replica, format.Term) {}
 func (idle) Lead(format.Term)                   {}
 

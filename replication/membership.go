@@ -19,6 +19,7 @@ func (s *Sequencer) Members() []engine.Member {
 	s.mu.Lock()
 	followers := maps.Clone(s.mu.members.Followers)
 	s.mu.Unlock()
+	draining := s.peer.Draining()
 	out := make([]engine.Member, 0, len(all))
 	for _, node := range slices.Sorted(maps.Keys(all)) {
 		r, heard := reports[node] // nil before the first census
@@ -26,36 +27,45 @@ func (s *Sequencer) Members() []engine.Member {
 			r, heard = own, true
 		}
 		_, follows := followers[node]
-		out = append(out, engine.Member{Node: node, Address: all[node], Votes: !follows, Heard: heard, Alive: heard || s.runs(node), Leads: r.Flags&ReportLeads != 0,
-			Term: format.Term(r.Epoch), Applied: format.Index(r.Applied), Commit: format.Index(r.Commit), Last: format.Index(r.Last), Mark: r.Mark,
-			Behind: s.late(r.Applied), Version: r.Release()})
+		out = append(out, engine.Member{Node: node, Address: all[node], Votes: !follows, Draining: slices.Contains(draining, node), Heard: heard,
+			Alive: heard || s.runs(node), Leads: r.Flags&ReportLeads != 0, Term: format.Term(r.Epoch), Applied: format.Index(r.Applied),
+			Commit: format.Index(r.Commit), Last: format.Index(r.Last), Mark: r.Mark, Behind: s.late(r.Applied), Version: r.Release()})
 	}
 	return out
 }
 
 // MakeLead implements engine.Membership: who leads does it, others ask who leads to.
 func (s *Sequencer) MakeLead(ctx context.Context, to format.Replica) error {
+	if err := s.mayLead(to); err != nil {
+		return err
+	}
 	if s.leads() {
 		if to == s.o.Node {
 			return nil
 		}
 		return s.Transfer(ctx, to)
 	}
-	h := s.hosted()
-	if h == nil {
-		return engine.ErrNotLeader
-	}
-	leader, _, ok, err := h.GetLeaderID(uint64(s.group))
-	if err != nil || !ok {
-		return engine.ErrNotLeader
-	}
-	if format.Replica(leader) == to {
-		return nil
-	}
-	addr := s.addressOf(format.Replica(leader))
-	if addr == "" {
-		return fmt.Errorf("replication: the address of node %d, which leads, is not known", leader)
+	leader, addr, err := s.whoLeads()
+	if err != nil || leader == to {
+		return err
 	}
 	_, err = s.query(ctx, addr, askTransfer, to, "")
 	return err
+}
+
+// whoLeads is the node that leads, as far as this one knows, and its raft address.
+func (s *Sequencer) whoLeads() (leader format.Replica, addr string, err error) {
+	h := s.hosted()
+	if h == nil {
+		return 0, "", engine.ErrNotLeader
+	}
+	id, _, ok, err := h.GetLeaderID(uint64(s.group))
+	if err != nil || !ok {
+		return 0, "", engine.ErrNotLeader
+	}
+	leader = format.Replica(id)
+	if addr = s.addressOf(leader); addr == "" {
+		return leader, "", fmt.Errorf("replication: the address of node %d, which leads, is not known", leader)
+	}
+	return leader, addr, nil
 }

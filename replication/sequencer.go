@@ -82,6 +82,7 @@ type Sequencer struct {
 	streams    atomic.Int64           // images that the library wanted since the last round of the census
 	ended      chan struct{}          // closed by Close and Kill
 	loops      sync.WaitGroup
+	giving     giving // drain.go
 
 	mu struct {
 		sync.Mutex
@@ -316,6 +317,7 @@ func (s *Sequencer) told(node, term uint64) {
 	go func() {
 		defer s.loops.Done()
 		s.peer.Lead(epoch)
+		s.yield()
 	}()
 }
 

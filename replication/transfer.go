@@ -26,7 +26,7 @@ func (s *Sequencer) Leave(ctx context.Context) {
 
 // handLeadership asks the other voters to lead, one after the other, until one does.
 func (s *Sequencer) handLeadership(ctx context.Context) {
-	for _, node := range slices.Sorted(maps.Keys(s.memberAddresses())) {
+	for _, node := range s.drainingLast(slices.Sorted(maps.Keys(s.memberAddresses()))) {
 		if !s.leads() || ctx.Err() != nil {
 			return
 		}

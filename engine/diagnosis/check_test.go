@@ -21,6 +21,8 @@ type clustered struct {
 func (c clustered) Members() []engine.Member                       { return c.members }
 func (c clustered) MakeLead(context.Context, format.Replica) error { return nil }
 
+func (c clustered) Drain(context.Context, format.Replica, bool) (bool, error) { return false, nil }
+
 // Goal: of the members of a cluster those are told that are silent and those that are far behind, and no other.
 func TestMembers(t *testing.T) {
 	target := memnode.Open(memnode.Options{Seed: 1})

@@ -28,7 +28,8 @@ const (
 )
 
 // AdminNode is what the cluster remembers of a node's disk, by the node's number, under SystemTenant; and its own number in raft's
-// traffic, by the name "deployment", and its raft groups, of which "born-<number>" says that one has its Genesis.
+// traffic, by the name "deployment"; its raft groups, of which "born-<number>" says that one has its Genesis; and the nodes that drain,
+// by the name "draining".
 const AdminNode AdminKind = 16
 
 // AdminTenant is which raft group a tenant is in, by the tenant's UUID, under SystemTenant of raft group 1. It is written once and

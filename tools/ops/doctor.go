@@ -195,15 +195,20 @@ func (d *doctor) auth() (auth, clock []finding) {
 
 func (d *doctor) ready() []finding {
 	var r struct {
-		Ready bool
-		Why   *string
-		Phase *string
+		Ready    bool
+		Draining bool
+		Why      *string
+		Phase    *string
 	}
 	if _, err := d.c.Call(d.c.Ctx, remote.Request{Method: http.MethodGet, Path: "/readyz", AnyStatus: true}, &r); err != nil {
 		return failed("The node does not say whether it is ready", "Ask again.", err)
 	}
 	if r.Ready {
 		return nil
+	}
+	if r.Draining { // what keeps it from writing besides is for the checklist
+		return []finding{{Severity: contexts.Warning, Title: "The node drains", Evidence: []string{"why: " + text(r.Why)},
+			NextStep: "End it once the node is to be sent calls again: queen cluster drain NODE --undo."}}
 	}
 	f := finding{Severity: contexts.Critical, Title: "The node can not commit", Evidence: []string{"why: " + text(r.Why)},
 		NextStep: "Look at the reason; a node that starts becomes ready by itself."}

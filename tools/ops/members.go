@@ -9,16 +9,17 @@ import (
 
 // memberRow is a node of a cluster as another one knows it. What one that did not answer lately would say is null.
 type memberRow struct {
-	Node    uint64  `json:"node"`
-	Address string  `json:"address"`
-	Votes   bool    `json:"votes"`
-	Heard   bool    `json:"heard"`
-	Leads   *bool   `json:"leads"`
-	Term    *uint64 `json:"term"`
-	Applied *uint64 `json:"applied"`
-	Last    *uint64 `json:"last"`
-	Behind  *uint64 `json:"behind"`
-	Mark    *uint64 `json:"mark"`
+	Node     uint64  `json:"node"`
+	Address  string  `json:"address"`
+	Votes    bool    `json:"votes"`
+	Heard    bool    `json:"heard"`
+	Draining bool    `json:"draining"`
+	Leads    *bool   `json:"leads"`
+	Term     *uint64 `json:"term"`
+	Applied  *uint64 `json:"applied"`
+	Last     *uint64 `json:"last"`
+	Behind   *uint64 `json:"behind"`
+	Mark     *uint64 `json:"mark"`
 }
 
 var memberColumns = []cli.Column[memberRow]{
@@ -31,6 +32,7 @@ var memberColumns = []cli.Column[memberRow]{
 		}
 		return cli.Bad
 	}, Help: "it answered when it was last asked, about a second ago"},
+	{Head: "draining", Cell: func(m memberRow) string { return yesNo(m.Draining) }, Help: "an operator has it drain: it leads only while no other voter can"},
 	{Head: "leads", Cell: func(m memberRow) string { return text(m.Leads) }},
 	{Head: "term", Cell: func(m memberRow) string { return text(m.Term) }, Wide: true},
 	{Head: "applied", Cell: func(m memberRow) string { return text(m.Applied) }, Help: "entries"},

@@ -56,6 +56,7 @@ that lost its disk is removed and comes back under another one.`,
 		f.change(s, clusterChange{use: "transfer-leader NODE", short: "Make a node lead",
 			long: "Make a node lead that votes and has caught up. Exits 0 when it leads.",
 			do:   (*replication.Client).Transfer}),
+		f.drainCommand(s),
 		f.change(s, clusterChange{use: "add NODE HOST:PORT", short: "Add a node that follows; start it with --peer-join",
 			long: "Add a node that follows, with its raft address. Its number must be a new one. Start it with --peer-join afterwards.",
 			add:  true}),
@@ -112,7 +113,9 @@ type clusterChange struct {
 	use, short, long string
 	// add: an address follows the number. final: it can not be taken back, so it asks.
 	add, final bool
-	do         func(*replication.Client, context.Context, format.Replica) error
+	// undo, when it is set, is where --undo is kept: the command then ends what it began.
+	undo *bool
+	do   func(*replication.Client, context.Context, format.Replica) error
 }
 
 // changedRow is what such a command did.
@@ -144,12 +147,18 @@ func (f *clusterFlags) change(s cli.Streams, k clusterChange) *cobra.Command {
 	if k.final {
 		w.YesFlag(cmd)
 	}
+	if k.undo != nil {
+		cmd.Flags().BoolVar(k.undo, "undo", false, "end it")
+	}
 	return cli.Command(s, cmd, "json", changedColumns, func(inv *cli.Invocation, out *cli.Printer[changedRow], args []string) error {
 		node, err := strconv.ParseUint(args[0], 10, 32)
 		if err != nil || node == 0 {
 			return cli.Errorf(cli.Usage, "NODE: want a number above 0, not %q", args[0])
 		}
 		row := changedRow{Op: cmd.Name(), Node: node, DryRun: w.DryRun}
+		if k.undo != nil && *k.undo {
+			row.Op = "un" + row.Op
+		}
 		if k.add {
 			row.Address = args[1]
 			k.do = func(c *replication.Client, ctx context.Context, n format.Replica) error {
@@ -236,6 +245,7 @@ type nodeRow struct {
 	Mark     uint64 `json:"mark,omitempty"`
 	Version  string `json:"version,omitempty"`
 	UpToDate bool   `json:"upToDate"`
+	Draining bool   `json:"draining"`
 	Error    string `json:"error,omitempty"`
 }
 
@@ -252,6 +262,7 @@ var nodeColumns = []cli.Column[nodeRow]{
 		}
 		return cli.Bad
 	}, Help: "it had applied what was confirmed when it was asked"},
+	{Head: "draining", Cell: func(r nodeRow) string { return fmt.Sprint(r.Draining) }, Help: "an operator has it drain"},
 	{Head: "error", Cell: func(r nodeRow) string { return r.Error }},
 }
 
@@ -278,6 +289,7 @@ func (f *clusterFlags) nodes(ctx context.Context) (rows []nodeRow, fine bool, er
 			v := &a.Report
 			r.Role, r.Leader, r.Term, r.Applied, r.Mark = "follower", v.Leader, v.Epoch, v.Applied, v.Mark
 			r.Behind, r.UpToDate, r.Version = newest-v.Applied, v.Flags&replication.ReportSure != 0, v.Release()
+			r.Draining = v.Flags&replication.ReportDrains != 0
 			switch {
 			case v.Flags&replication.ReportLeads != 0:
 				r.Role, leaders = "leader", leaders+1

@@ -128,6 +128,7 @@ var commandCodes = map[string]string{
 var shownElsewhere = map[string]string{
 	"audit list": "TestAuditList", "dev": "TestDev", "help": "cobra",
 	"cluster add": "TestClusterCommands", "cluster bootstrap": "TestClusterBootstrap",
+	"cluster drain":   "TestClusterDrain",
 	"cluster promote": "TestClusterCommands", "cluster remove": "TestClusterCommands",
 	"cluster status": "TestClusterCommands", "cluster transfer-leader": "TestClusterCommands",
 	"cluster upgrade-status": "TestClusterCommands", "cluster wait": "TestClusterCommands",

@@ -1,0 +1,111 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"queen/engine"
+	"queen/engine/format"
+)
+
+// Goal: the nodes that drain are one row, which outlives a power cut. A change that another one overtakes is made anew over what
+// that left; one that is refused, and one that changes nothing, write nothing; without nodes there is no row.
+func TestChangeDraining(t *testing.T) {
+	r := newRig(t)
+	r.open()
+	type list = []format.Replica
+	add := func(node format.Replica) func(list) (list, error) {
+		return func(now list) (list, error) { return append(now, node), nil }
+	}
+	require.Empty(t, r.node.Draining())
+	require.NoError(t, r.node.ChangeDraining(t.Context(), add(2)))
+	calls := 0
+	require.NoError(t, r.node.ChangeDraining(t.Context(), func(now list) (list, error) {
+		if calls++; calls == 1 {
+			require.NoError(t, r.node.ChangeDraining(t.Context(), add(3)))
+		}
+		return append(now, 7), nil
+	}))
+	require.Equal(t, 2, calls)
+	require.Equal(t, list{2, 3, 7}, r.node.Draining())
+
+	before, refusal := r.node.AdminGeneration(), errors.New("no")
+	require.ErrorIs(t, r.node.ChangeDraining(t.Context(), func(list) (list, error) { return nil, refusal }), refusal)
+	require.NoError(t, r.node.ChangeDraining(t.Context(), func(now list) (list, error) { return slices.Clone(now), nil }))
+	require.Equal(t, before, r.node.AdminGeneration())
+
+	r.cut()
+	r.open()
+	require.Equal(t, list{2, 3, 7}, r.node.Draining())
+	require.NoError(t, r.node.ChangeDraining(t.Context(), func(list) (list, error) { return nil, nil }))
+	_, there := r.node.AdminRow(format.SystemTenant, format.AdminNode, "draining")
+	require.False(t, there)
+	require.Empty(t, r.node.Draining())
+	r.close()
+}
+
+// Goal: a full disk refuses administrative rows, and does not keep a node from being told to drain.
+func TestFullDiskDrains(t *testing.T) {
+	r := newRig(t)
+	r.config = func(c *engine.Config) { c.DiskHigh, c.DiskLow = 90, 80 }
+	r.open()
+	space, err := r.fs.Free("data")
+	require.NoError(t, err)
+	used := space.Total - space.Available
+	r.fs.SetCapacity(used + used/20)
+	r.gate(true)
+	_, err = r.node.SetAdmin(t.Context(), format.SystemTenant, engine.AdminChange{Kind: format.AdminKey, Name: "k"})
+	require.ErrorIs(t, err, &engine.Error{Code: engine.CodeStorageFull})
+	require.NoError(t, r.node.ChangeDraining(t.Context(), func([]format.Replica) ([]format.Replica, error) {
+		return []format.Replica{1}, nil
+	}))
+	require.Equal(t, []format.Replica{1}, r.node.Draining())
+	r.fs.SetCapacity(0)
+	r.close()
+}
+
+// drainable is a cluster that notes who drains.
+type drainable struct {
+	engine.Membership
+	asked []any
+	leads bool
+	fail  error
+}
+
+func (d *drainable) Drain(_ context.Context, node format.Replica, on bool) (bool, error) {
+	d.asked = append(d.asked, node, on)
+	return d.leads, d.fail
+}
+
+// Goal: who drains does so in every raft group, and leads while it leads any; a refusal says of which group it is, and that something was
+// done before.
+func TestDrainOfGroups(t *testing.T) {
+	a, b, c := &drainable{}, &drainable{}, &drainable{}
+	m := engine.MembershipOfGroups(a, b, c)
+	leads, err := m.Drain(t.Context(), 3, true)
+	require.NoError(t, err)
+	require.False(t, leads)
+	require.Equal(t, [][]any{{format.Replica(3), true}, {format.Replica(3), true}, {format.Replica(3), true}}, [][]any{a.asked, b.asked, c.asked})
+	b.leads = true
+	leads, err = m.Drain(t.Context(), 3, false)
+	require.NoError(t, err)
+	require.True(t, leads)
+	require.Equal(t, []any{format.Replica(3), true, format.Replica(3), false}, c.asked)
+
+	refusal := &engine.Error{Code: engine.CodeBadRequest, Message: "no"}
+	for i, x := range []*drainable{c, b, a} {
+		x.fail = refusal
+		_, err := m.Drain(t.Context(), 3, true)
+		require.ErrorIs(t, err, refusal)
+		want := &engine.Error{Code: engine.CodeBadRequest, Outcome: engine.OutcomeUnknown, Message: fmt.Sprintf("raft group %d: no", 3-i)}
+		if x == a {
+			want = refusal
+		}
+		require.Equal(t, want, err)
+	}
+}
