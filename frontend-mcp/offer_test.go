@@ -22,7 +22,7 @@ func TestBudgets(t *testing.T) {
 		mode       Mode
 		toolsets   []string
 		most, have int
-	}{{ModeRead, nil, 25, 25}, {ModeRead, KnownToolsets, 25, 25}, {ModeAdmin, nil, 40, 39}, {ModeAdmin, KnownToolsets, 45, 43}} {
+	}{{ModeRead, nil, 25, 25}, {ModeRead, KnownToolsets, 25, 25}, {ModeAdmin, nil, 40, 39}, {ModeAdmin, KnownToolsets, 45, 44}} {
 		mode := c.mode
 		r := newRig(t, func(o *Options) { o.Mode, o.Toolsets = mode, c.toolsets })
 		s := r.connect(Identity{}, nil)

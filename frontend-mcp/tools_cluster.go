@@ -18,7 +18,7 @@ type clusterStatus struct {
 	Role      string       `json:"role" jsonschema:"of the node that answers: leader, follower, candidate or stopped"`
 	Ready     bool         `json:"ready"`
 	CanWrite  bool         `json:"can_write"`
-	Why       string       `json:"why,omitempty" jsonschema:"why it is not ready or can not write"`
+	Why       string       `json:"why,omitempty" jsonschema:"why it is not ready or can not write; else that it drains"`
 	Nodes     []nodeStatus `json:"nodes"`
 	Totals    totals       `json:"totals"`
 	Alarms    []alarm      `json:"alarms"`
@@ -47,6 +47,7 @@ type nodeStatus struct {
 	Address     string   `json:"address,omitempty" jsonschema:"for other nodes"`
 	Role        string   `json:"role"`
 	Votes       bool     `json:"votes"`
+	Draining    bool     `json:"draining" jsonschema:"an operator has it drain: it leads only while no other voter can"`
 	Live        bool     `json:"live" jsonschema:"it answered a moment ago; what follows is empty when it did not"`
 	Term        string   `json:"term"`
 	Applied     string   `json:"applied"`
@@ -157,7 +158,7 @@ func (c *call) nodes(st *engine.Status, s *engine.Stats) []nodeStatus {
 				n.Version = &x.Version
 			}
 		}
-		n.Address, n.Votes = x.Address, x.Votes
+		n.Address, n.Votes, n.Draining = x.Address, x.Votes, x.Draining
 		out = append(out, n)
 	}
 	return out

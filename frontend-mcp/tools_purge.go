@@ -68,6 +68,8 @@ func leaderTransfer(c *call, in transferArgs) (out transferResult, err error) {
 		return out, badArgument("to", "to is the id of no node of this cluster: see cluster_status")
 	case !members[i].Votes || !members[i].Heard:
 		return out, badArgument("to", "that node does not vote, or has not answered a moment ago")
+	case members[i].Draining:
+		return out, badArgument("to", "that node drains: it would give the lead away again; node_drain with undo ends that")
 	}
 	if out.Before, err = c.leader(); err != nil {
 		return out, err

@@ -41,6 +41,8 @@ func writeTools() []*tool {
 			text: "Removes what a partition holds now. The partition, its offsets and its dead letters stay."}), partitionPurge),
 		row(admin(tool{name: "leader_transfer", title: "Hand over the lead", toolset: "ops", destructive: true, idempotent: true,
 			text: "Has another node of the cluster lead, as before a node is stopped. Writes wait for a moment."}), leaderTransfer),
+		row(admin(tool{name: "node_drain", title: "Drain a node", toolset: "ops", destructive: true, idempotent: true,
+			text: "Has a node of the cluster drain, as before it is stopped: it is not ready and gives the lead away, over restarts too; or ends that."}), nodeDrain),
 		row(admin(tool{name: "maintenance_set", title: "Switch families on or off", toolset: "ops", destructive: true, idempotent: true,
 			text: "Switches writes of keys, new timers or the firing of timers on or off, for the whole node."}), maintenanceSet),
 	}

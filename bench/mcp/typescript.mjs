@@ -40,13 +40,13 @@ async function furnish(run) {
     message_take: { queue: jobs, group: 'mine' },
     message_ack: { group: 'billing', lease_id: leased.leaseId, results: [{ partition_id: leased.partitionId, offset: '0', status: 'completed' }] },
     group_seek: { queue: q, group: 'billing', to: 'beginning' }, dlq_replay: { dlq_ids: [letters.messages[0].id.replaceAll('-', '')] }, dlq_purge: { queue: jobs },
-    partition_purge: { queue: q, partition: 'p' }, leader_transfer: { to: '1' },
+    partition_purge: { queue: q, partition: 'p' }, leader_transfer: { to: '1' }, node_drain: { node: '1' },
     kv_delete: { namespace: run, key: 'k1' }, maintenance_set: { timer_fire: true }, group_delete: { queue: q, group: 'billing' }, queue_delete: { queue: q },
   }
 }
 
 // What a single node refuses, and the code that it answers.
-const refusedAlone = { leader_transfer: 'not_a_cluster' }
+const refusedAlone = { leader_transfer: 'not_a_cluster', node_drain: 'not_a_cluster' }
 
 async function era(name, client, transport, options) {
   await client.connect(transport)
