@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"math"
 
 	"queen/engine/format"
 	"queen/engine/logstore"
@@ -129,6 +130,21 @@ func (n *Node) WaitingReads() int {
 
 // BoundPending has one transaction hold no more positions, and bytes of them.
 func (n *Node) BoundPending(positions, bytes int) { n.inTxnMost = pendingBounds{positions, bytes} }
+
+// BoundAborts has one entry of retention forget no more aborted ranges.
+func (n *Node) BoundAborts(most uint32) {
+	n.house.retaining.Lock()
+	defer n.house.retaining.Unlock()
+	n.house.abortsMost = most
+}
+
+// AbortedRanges counts those of a queue that the state knows.
+func (n *Node) AbortedRanges(queue string) int {
+	n.state.RLock()
+	defer n.state.RUnlock()
+	q, _ := n.state.m.QueueByName(format.DefaultTenant, queue)
+	return int(n.state.m.OldAborts(q.ID, math.MaxInt64, math.MaxUint32))
+}
 
 // RedrivesDone waits until no redrive job is under way.
 func (n *Node) RedrivesDone() { n.redrives.done.Wait() }

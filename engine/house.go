@@ -30,7 +30,8 @@ type house struct {
 	// marking is held from the look at the chunk to the end of its Mark.
 	marking sync.Mutex
 	// retaining is held by a retention pass.
-	retaining sync.Mutex
+	retaining  sync.Mutex
+	abortsMost uint32 // aborted ranges that one entry forgets; smaller in tests only
 
 	// Owned by the apply goroutine.
 	rowBatch []rows.Row
@@ -40,7 +41,9 @@ type house struct {
 // idleTurn is how long upkeep sleeps at most: the disk gate and the mark by time are looked at then.
 const idleTurn = time.Second
 
-func newHouse(n *Node) *house { return &house{n: n, nudge: make(chan struct{}, 1)} }
+func newHouse(n *Node) *house {
+	return &house{n: n, nudge: make(chan struct{}, 1), abortsMost: retainAborts}
+}
 
 func (h *house) start() {
 	h.done.Add(3)

@@ -454,16 +454,23 @@ func TestStableIsNotBelowTheStart(t *testing.T) {
 
 // Goal: aborted records are delivered to nobody, also when what tells that they were goes while they are read.
 func TestAbortedRecordsThatGo(t *testing.T) {
-	for _, moves := range []bool{false, true} {
+	for _, moves := range []string{"", "start", "age"} {
 		r := newRecordRig(t)
+		r.configure(format.QueueOptions{Set: format.OptRetentionSeconds | format.OptRetentionEnabled, RetentionSeconds: 60, RetentionEnabled: true})
 		p := r.producer("tx")
 		p.implicit = true
 		require.Nil(t, p.send("0", "a", "b").Err)
 		require.NoError(t, p.end(false, true))
+		r.clock.Advance(time.Second)
 		require.Nil(t, r.produce("0", recordsOf(t, head(), "c")).Err)
 		at := engine.FetchAt{Queue: "q", Partition: "0", MaxBytes: 1 << 20}
 		f, native, err := r.node.FetchCommitted(someone, at, func() {
-			if moves {
+			if moves == "age" {
+				r.clock.Advance(time.Minute)
+				r.node.Settle()
+				require.Zero(t, r.node.AbortedRanges("q"))
+			}
+			if moves == "start" {
 				at.Offset = 3
 				out, err := r.node.Records().DeleteRecords(context.Background(), someone, []engine.FetchAt{at})
 				require.NoError(t, err)
@@ -472,7 +479,7 @@ func TestAbortedRecordsThatGo(t *testing.T) {
 		})
 		require.NoError(t, err)
 		require.Equal(t, []format.Offset{3}, native)
-		if moves {
+		if moves != "" {
 			require.Empty(t, f.Frames)
 			continue
 		}

@@ -62,25 +62,50 @@ func (l *lastWrites) proposed(q format.QueueID, cutoff format.Wall) {
 	if l.done == nil {
 		l.at, l.done = map[format.QueueID]format.Wall{}, map[format.QueueID]format.Wall{}
 	}
-	l.done[q] = cutoff
+	l.done[q] = max(l.done[q], cutoff)
 }
 
+// retainAborts bounds the aborted ranges that one entry forgets, retainRounds the entries of one pass: what is left is
+// taken by the next one.
+const (
+	retainAborts = 4096
+	retainRounds = 16
+)
+
 // retain proposes time retention, one command per queue that may hold expired messages (S-ret-2,
-// S-ret-4): constant work per queue, none per partition. Passes follow each other, so that who waits for one
-// (Settle) waits for the one under way too.
+// S-ret-4): constant work per queue, none per partition; and has aborted ranges forgotten that are older, whether there are
+// messages or not. Passes follow each other, so that who waits for one (Settle) waits for the one under way too.
 func (h *house) retain() {
-	n := h.n
-	if !n.leading() {
+	if !h.n.leading() {
 		return
 	}
 	h.retaining.Lock()
 	defer h.retaining.Unlock()
+	for range retainRounds {
+		if !h.retainRound() {
+			return
+		}
+	}
+}
+
+// retainRound proposes one entry; again says that more ranges than it may forget are due.
+func (h *house) retainRound() (again bool) {
+	n := h.n
 	_, now := n.stamp.now()
 	s := newSubmission(consumption)
 	var asked []format.Retain
+	room := h.abortsMost
+	var aborts [256]uint32
 	for after := format.QueueID(0); ; {
 		n.state.RLock()
-		page := n.state.m.Queues(format.Tenant{}, true, after, 256)
+		page := n.state.m.Queues(format.Tenant{}, true, after, len(aborts))
+		for i := range page {
+			q := &page[i]
+			if aborts[i] = 0; q.Expiry > 0 {
+				aborts[i] = n.state.m.OldAborts(q.ID, max(now-q.Expiry, q.Cutoff), room)
+				room -= aborts[i]
+			}
+		}
 		n.state.RUnlock()
 		if len(page) == 0 {
 			break
@@ -89,17 +114,18 @@ func (h *house) retain() {
 			q := &page[i]
 			after = q.ID
 			cutoff := now - q.Expiry
-			if q.Expiry == 0 || cutoff <= q.Cutoff || !h.writes.expired(q.ID, cutoff) {
+			expired := q.Expiry > 0 && cutoff > q.Cutoff && h.writes.expired(q.ID, cutoff)
+			if !expired && aborts[i] == 0 {
 				continue
 			}
-			r := format.Retain{Queue: q.ID, Cutoff: cutoff, Generation: q.OptionGen}
+			r := format.Retain{Queue: q.ID, Cutoff: cutoff, Generation: q.OptionGen, Aborts: aborts[i]}
 			s.buf.AddRetain(&r)
 			asked = append(asked, r)
 		}
 	}
 	invariants.Failpoint(failRetainAsked)
 	if !h.commit(s) {
-		return
+		return false
 	}
 	items := s.items()
 	for i := range asked {
@@ -108,6 +134,7 @@ func (h *house) retain() {
 			h.writes.proposed(asked[i].Queue, asked[i].Cutoff)
 		}
 	}
+	return room == 0 && !n.closing()
 }
 
 // trimBatch bounds the partitions of one Trim command.

@@ -300,6 +300,8 @@ type Retain struct {
 	Queue      QueueID
 	Cutoff     Wall
 	Generation uint32
+	// Aborts is how many aborted ranges of the queue that retention took whole are forgotten at most, the oldest first.
+	Aborts uint32
 }
 
 // TrimItem sets an explicit log start.

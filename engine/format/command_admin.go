@@ -83,6 +83,9 @@ func (b *CommandBuf) AddRetain(v *Retain) {
 	c := putUvarint(b.Commands, uint64(v.Queue))
 	c = putVarint(c, int64(v.Cutoff))
 	b.Commands = putUvarint(c, uint64(v.Generation))
+	if v.Aborts > 0 {
+		b.Commands = putUvarint(b.Commands, uint64(v.Aborts))
+	}
 	b.end(at, 1)
 }
 
@@ -90,6 +93,11 @@ func (b *CommandBuf) AddRetain(v *Retain) {
 func (r *CommandReader) Retain(v *Retain) error {
 	d := r.open(KindRetain)
 	*v = Retain{Queue: QueueID(d.uvarint()), Cutoff: Wall(d.varint()), Generation: d.uvarint32()}
+	if d.bad == "" && d.pos < len(d.b) {
+		if v.Aborts = d.uvarint32(); v.Aborts == 0 {
+			d.fail("a number of aborted ranges that says nothing")
+		}
+	}
 	return r.done(&d)
 }
 

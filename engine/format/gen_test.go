@@ -272,7 +272,10 @@ func (g gen) adminCommand(b *CommandBuf, k Kind) any {
 		b.AddReveal(v)
 		return v
 	case KindRetain:
-		v := &Retain{QueueID(g.u64()), Wall(g.i64()), g.u32()}
+		v := &Retain{Queue: QueueID(g.u64()), Cutoff: Wall(g.i64()), Generation: g.u32()}
+		if g.flip() {
+			v.Aborts = g.u32()
+		}
 		b.AddRetain(v)
 		return v
 	case KindTrim:

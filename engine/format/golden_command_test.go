@@ -60,7 +60,7 @@ func commandGoldens() []golden {
 	}
 	register := &Register{goldenTenant, []byte("q"), []byte("g"), StartFrom, goldenWall, true, false, true}
 	reveal := &Reveal{65, 300, goldenWall, 2}
-	retain := &Retain{6, goldenWall, 2}
+	retain, retainAborts := &Retain{6, goldenWall, 2, 0}, &Retain{6, goldenWall, 2, 300}
 	trim := &Trim{Queue: 6, Completed: true, Generation: 2, Items: []TrimItem{{65, 300}, {129, 5}}}
 	trimBounded := &Trim{Queue: 6, Bounded: true, Generation: 2, Items: []TrimItem{{65, 300}}}
 	configure := &Configure{Tenant: DefaultTenant, Queue: []byte("q"), Replace: true, Reset: OptTTL, Patch: QueueOptions{
@@ -97,6 +97,8 @@ func commandGoldens() []golden {
 		commandGolden("reveal", func(b *CommandBuf) { b.AddReveal(reveal) }, reveal,
 			"1 partition\n2 visible\n8 next, zigzag\n1 generation"),
 		commandGolden("retain", func(b *CommandBuf) { b.AddRetain(retain) }, retain, "1 queue\n8 cutoff, zigzag\n1 generation"),
+		commandGolden("retain_aborts", func(b *CommandBuf) { b.AddRetain(retainAborts) }, retainAborts,
+			"1 queue\n8 cutoff, zigzag\n1 generation\n2 aborted ranges"),
 		commandGolden("trim", func(b *CommandBuf) { b.AddTrim(trim) }, trim,
 			"1 flags: completed\n1 queue\n1 generation\n1 items\n1 partition\n2 upto\n2 partition\n1 upto"),
 		commandGolden("trim_bounded", func(b *CommandBuf) { b.AddTrim(trimBounded) }, trimBounded,

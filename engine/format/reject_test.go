@@ -163,3 +163,20 @@ func TestWallMillis(t *testing.T) {
 		}
 	}
 }
+
+// Goal: a Retain is encoded in one way only: a number of aborted ranges that is there is above zero.
+func TestRetainRejects(t *testing.T) {
+	for _, c := range []struct {
+		body []byte
+		ok   bool
+	}{{[]byte{6, 4, 2}, true}, {[]byte{6, 4, 2, 9}, true}, {[]byte{6, 4, 2, 0}, false}, {[]byte{6, 4, 2, 9, 9}, false}} {
+		e := Entry{Commands: append([]byte{byte(KindRetain), byte(len(c.body))}, c.body...), CommandCount: 1, PayloadBase: 64, Len: 64}
+		r := e.Reader()
+		if !r.Next() {
+			t.Fatal(r.Err())
+		}
+		if err := r.Retain(new(Retain)); (err == nil) != c.ok {
+			t.Errorf("% x: %v", c.body, err)
+		}
+	}
+}

@@ -86,10 +86,35 @@ func checkSequences(m *Machine) error {
 	if k.abortTree.Len() != k.aborts.Len() {
 		return fmt.Errorf("%d aborted ranges, %d indexed", k.aborts.Len(), k.abortTree.Len())
 	}
+	if err := checkAges(m); err != nil {
+		return err
+	}
 	for h := k.aborts.Next(0); h != 0; h = k.aborts.Next(h) {
 		if a := k.aborts.Get(h); a.first >= a.last || a.stable > m.parts.Get(a.part).next || a.last >= m.parts.Get(a.part).next {
 			return fmt.Errorf("aborted range %+v of a partition of %d", a, m.parts.Get(a.part).next)
 		}
 	}
 	return nil
+}
+
+// checkAges checks the order of aborted ranges by age.
+func checkAges(m *Machine) (err error) {
+	k := &m.kafka
+	parts, last := 0, abortKey{}
+	k.abortTree.Ascend(func(a abortKey) bool {
+		switch {
+		case a.part != last.part:
+			if parts++; !k.ages.Has(m.ageOf(a)) {
+				err = fmt.Errorf("partition %d: its oldest aborted range is not known by its age", a.part)
+			}
+		case k.aborts.Get(a.row).w < k.aborts.Get(last.row).w:
+			err = fmt.Errorf("partition %d: aborted range %d ended before the one it follows", a.part, a.last)
+		}
+		last = a
+		return err == nil
+	})
+	if err == nil && parts != k.ages.Len() {
+		err = fmt.Errorf("%d partitions with aborted ranges, %d by age", parts, k.ages.Len())
+	}
+	return err
 }

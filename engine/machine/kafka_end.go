@@ -1,6 +1,10 @@
 package machine
 
-import "queen/engine/format"
+import (
+	"math"
+
+	"queen/engine/format"
+)
 
 // applyEndTxn commits or aborts a transaction on every partition of it, in one step: each gives up an offset, at which
 // readers find the control batch.
@@ -157,7 +161,11 @@ func (m *Machine) addAbort(q *queue, ph handle, a abortRec) {
 		return // 2^32 rows, which txnRoom is far from
 	}
 	*row = a
-	m.kafka.abortTree.ReplaceOrInsert(abortKey{ph, a.last, h})
+	k := abortKey{ph, a.last, h}
+	if _, more := m.firstAbort(ph, 0); !more {
+		m.kafka.ages.ReplaceOrInsert(m.ageOf(k))
+	}
+	m.kafka.abortTree.ReplaceOrInsert(k)
 }
 
 // dropAborts forgets ranges that lie below the partition's log start, or that retention took.
@@ -184,9 +192,41 @@ func (m *Machine) firstAbort(ph handle, from format.Offset) (found abortKey, ok 
 	return found, ok
 }
 
+// freeAbort forgets the first aborted range of a partition.
 func (m *Machine) freeAbort(k abortKey) {
+	m.kafka.ages.Delete(m.ageOf(k))
 	m.kafka.abortTree.Delete(k)
 	m.kafka.aborts.Free(k.row)
+	if next, ok := m.firstAbort(k.part, 0); ok {
+		m.kafka.ages.ReplaceOrInsert(m.ageOf(next))
+	}
+}
+
+// ageOf is the item of ages of a partition whose first aborted range this is.
+func (m *Machine) ageOf(k abortKey) abortAge {
+	return abortAge{m.parts.Get(k.part).queue, k.part, m.kafka.aborts.Get(k.row).w}
+}
+
+// forgetAborts frees aborted ranges of a queue that ended before its cutoff, at most so many, the oldest first: all their
+// records are as old or older, since W never goes back, so nobody is given one of them any more.
+func (m *Machine) forgetAborts(q *queue, most uint32) {
+	for most = min(most, sweepMax); most > 0; most-- {
+		oldest, ok := m.oldestAge(q.id)
+		if !ok || oldest.w >= q.cutoff {
+			return
+		}
+		k, _ := m.firstAbort(oldest.part, 0)
+		m.freeAbort(k)
+	}
+}
+
+// oldestAge finds the partition of a queue whose first aborted range ended first.
+func (m *Machine) oldestAge(queue uint32) (oldest abortAge, ok bool) {
+	m.kafka.ages.AscendGreaterOrEqual(abortAge{queue: queue, w: math.MinInt64}, func(a abortAge) bool {
+		oldest, ok = a, a.queue == queue
+		return false
+	})
+	return oldest, ok
 }
 
 // freeKafka removes what producers left on a partition that goes. Open transactions go on without it.

@@ -144,6 +144,14 @@ func (m *Machine) finishKafka() error {
 		}
 		k.abortTree.ReplaceOrInsert(abortKey{a.part, a.last, h})
 	}
+	last := handle(0)
+	k.abortTree.Ascend(func(a abortKey) bool {
+		if a.part != last {
+			k.ages.ReplaceOrInsert(m.ageOf(a))
+		}
+		last = a.part
+		return true
+	})
 	for _, t := range k.byID {
 		m.indexNamed(t)
 		k.parts += len(t.parts)

@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"math"
 	"sort"
 
 	"queen/engine/format"
@@ -66,6 +67,30 @@ func (m *Machine) AbortedRanges(dst []Aborted, part format.PartitionID, from, to
 		return a.stable < to
 	})
 	return dst
+}
+
+// OldAborts counts the aborted ranges of a queue that ended before a cutoff, up to most of them: what a Retain to there can
+// forget.
+func (m *Machine) OldAborts(queue format.QueueID, cutoff format.Wall, most uint32) (n uint32) {
+	q := m.liveQueue(queue)
+	if q == nil || most == 0 {
+		return 0
+	}
+	k := &m.kafka
+	k.ages.AscendGreaterOrEqual(abortAge{queue: q.id, w: math.MinInt64}, func(p abortAge) bool {
+		if p.queue != q.id || p.w >= cutoff {
+			return false
+		}
+		k.abortTree.AscendGreaterOrEqual(abortKey{part: p.part}, func(a abortKey) bool {
+			if a.part != p.part || k.aborts.Get(a.row).w >= cutoff {
+				return false
+			}
+			n++
+			return n < most
+		})
+		return n < most
+	})
+	return n
 }
 
 // Readable says that what was appended to a partition at w and ends before end is not behind its log start, or gone by

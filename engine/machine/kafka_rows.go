@@ -16,6 +16,8 @@ import (
 // rest is derived from them.
 //
 // INVARIANT: partOpen is set in a partition's flags iff open has an item of it (checkKafka).
+// INVARIANT: ages has one item of each partition that abortTree has items of, with the end of the first of them; later ones
+// ended no earlier (checkKafka).
 type kafka struct {
 	producers uint64 // counter of ProducerID
 	named     uint32 // counter of transactional ids
@@ -28,6 +30,7 @@ type kafka struct {
 	oldest, newest handle                        // of seqs in the order of last use
 	seqTree        *btree.BTreeG[seqKey]         // by partition, then producer
 	abortTree      *btree.BTreeG[abortKey]       // by partition, then offset of the end
+	ages           *btree.BTreeG[abortAge]       // partitions with aborted ranges, by queue and age of the oldest one
 	open           *btree.BTreeG[openKey]        // open transactions by partition, then first offset
 	byID           map[uint32]*transactional     // all of them
 	byName         *btree.BTreeG[*transactional] // by tenant, then name
@@ -116,6 +119,17 @@ type abortKey struct {
 	row  handle
 }
 
+// abortAge is a partition with aborted ranges: its first one ended at w.
+type abortAge struct {
+	queue uint32
+	part  handle
+	w     format.Wall
+}
+
+func lessAge(a, b abortAge) bool {
+	return cmp.Or(cmp.Compare(a.queue, b.queue), cmp.Compare(a.w, b.w), cmp.Compare(a.part, b.part)) < 0
+}
+
 func lessAbort(a, b abortKey) bool { return a.part < b.part || a.part == b.part && a.last < b.last }
 
 type openKey struct {
@@ -190,6 +204,7 @@ func newKafka() kafka {
 // reset empties what is derived.
 func (k *kafka) reset() {
 	k.seqTree, k.abortTree = btree.NewG(deadDegree, lessSeq), btree.NewG(deadDegree, lessAbort)
+	k.ages = btree.NewG(deadDegree, lessAge)
 	k.open, k.byName = btree.NewG(deadDegree, lessOpen), btree.NewG(deadDegree, lessNamed)
 	k.due, k.idle = btree.NewG(deadDegree, lessDue), btree.NewG(deadDegree, lessDue)
 	k.idleOf = btree.NewG(deadDegree, lessIdle)

@@ -3,7 +3,9 @@ package machine
 import "queen/engine/format"
 
 // applyRetain declares every frame of a queue created before the cutoff gone, in constant time
-// (S-ret-2, S-ret-4 to 7). It is stale when the options changed since it was proposed.
+// (S-ret-2, S-ret-4 to 7), and forgets some of the aborted ranges that went with them: rows that are left take of the room
+// that transactions share, and other commands drop them only where something happens. It is stale when the options changed
+// since it was proposed.
 func (m *Machine) applyRetain(c *format.Retain, n *format.CountResult) format.Code {
 	q := m.liveQueue(c.Queue)
 	if q == nil {
@@ -20,6 +22,7 @@ func (m *Machine) applyRetain(c *format.Retain, n *format.CountResult) format.Co
 		m.soilQueue(q)
 		m.touch(Touched{Queue: c.Queue, Reason: TouchedStart})
 	}
+	m.forgetAborts(q, c.Aborts)
 	return format.CodeOK
 }
 
