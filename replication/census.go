@@ -41,7 +41,8 @@ type Report struct {
 	// Deployment is the number of its cluster, 0 while it does not know.
 	Deployment uint64
 	Flags      uint32
-	Version    uint32
+	// Version is the protocol and, in the high half, how many raft groups the cluster has, 0 where nothing says it (groupsOf).
+	Version uint32
 	// Commit is the newest entry that it knows to be committed.
 	Commit uint64
 	// Build is the version of its program, cut or filled up with zeros.
@@ -50,6 +51,9 @@ type Report struct {
 
 // Release is the version of the node's program.
 func (r *Report) Release() string { return strings.TrimRight(string(r.Build[:]), "\x00") }
+
+// groups is how many raft groups the cluster has, as far as the node knows; 0 where nothing says it.
+func (r *Report) groups() int { return int(r.Version >> 16) }
 
 // Bits of Report.Flags.
 const (
@@ -259,7 +263,8 @@ func (s *Sequencer) serveAsk(ctx context.Context, q *request, addr string) (Repo
 // report is what this node says to another one.
 func (s *Sequencer) report(asker format.Replica) Report {
 	st := s.peer.Standing()
-	r := Report{Node: uint64(s.o.Node), Epoch: uint64(st.Epoch), Applied: uint64(st.Applied), Mark: st.Mark, Version: protocol}
+	r := Report{Node: uint64(s.o.Node), Epoch: uint64(st.Epoch), Applied: uint64(st.Applied), Mark: st.Mark,
+		Version: protocol | uint32(s.saysGroups())<<16}
 	disk, boot := s.log.Disk()
 	r.Deployment = s.deployment.Load()
 	r.Disk, r.Boot, r.Address = disk, boot, addressHash(s.o.Peers[s.o.Node])
@@ -358,7 +363,9 @@ func (s *Sequencer) census() {
 		s.mu.Unlock()
 		if s.group == firstGroup {
 			s.noteSilent() // once for all groups: the port is the same
+			s.watchGroups()
 		}
+		s.shared.quiet.note(s.group, st.Last)
 		s.noteLeftBehind(reports, st.Floor)
 		s.watchBehind(reports)
 		if s.peer.Standing().Leads {

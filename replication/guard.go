@@ -18,6 +18,9 @@ var (
 		"from its cluster and add it under a new number (queen cluster remove, add; --peer-join)")
 	errLost = errors.New("replication: the log lacks its end: what was durable is gone, and the leader relies on it. Remove this node " +
 		"from its cluster and add it under a new number (queen cluster remove, add; --peer-join)")
+	// errGone: nobody can say whether what a group began with is on a disk somewhere.
+	errGone = errors.New("replication: the directory of the raft group is empty, and the group had begun: what it stored here is gone, and no " +
+		"other node is known that has it. Put the directory back")
 	errAlone = errors.New("replication: a node that joins needs the other nodes among its peers (--peers): they know whether its number is new")
 )
 
@@ -32,9 +35,22 @@ func (s *Sequencer) guard(fresh bool) error {
 	id, boot := s.log.Disk()
 	own := engine.Disk{ID: id, Boot: boot}
 	joins := s.joining && fresh
+	forms := len(s.members) // nodes of a cluster that may have to form; those that join have none
+	if fresh && s.o.origin != nil {
+		begun, err := s.o.origin.begun()
+		if err != nil {
+			return err
+		}
+		if begun {
+			forms = 0 // what the group has is elsewhere, or gone: this node must not begin it anew
+		}
+	}
 	if len(s.others()) == 0 {
-		if joins {
+		switch {
+		case joins:
 			return errAlone
+		case fresh && forms == 0:
+			return errGone
 		}
 		return nil
 	}
@@ -42,14 +58,10 @@ func (s *Sequencer) guard(fresh bool) error {
 		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 		reports := s.poll(ctx, askSure)
 		cancel()
-		if err := errors.Join(s.learnDeployment(reports), s.sameAddresses(reports)); err != nil {
+		if err := errors.Join(s.learnDeployment(reports), s.sameAddresses(reports), s.sameGroups(reports)); err != nil {
 			return err
 		}
 		st, _ := s.log.Replica(s.group, s.o.Node)
-		forms := len(s.o.Peers) // nodes of a cluster that may have to form
-		if joins {
-			forms = 0
-		}
 		done, err := judge(own, uint64(st.Last), fresh, reports, forms)
 		switch {
 		case err != nil:

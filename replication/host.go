@@ -22,6 +22,7 @@ type host struct {
 	db         *LogDB
 	deployment atomic.Uint64 // the cluster's number, 0 until it is known (deployment.go)
 	pulls      rate          // of what is sent to nodes that pull, if Options.PullRate is set
+	quiet      quiet         // of all groups (groupconfig.go)
 
 	// life is held while a group starts or stops: the library's host does not bear to be closed meanwhile. A kill does not wait for it.
 	life sync.Mutex
@@ -150,8 +151,9 @@ func (h *host) hostConfig() config.NodeHostConfig {
 	}
 	c.Expert.LogDBFactory = logDBFactory{h.db}
 	// One step worker: all groups share its saves, and thereby its flushes, of which a disk has few. It can not be changed on
-	// an existing directory.
-	c.Expert.Engine = config.EngineConfig{ExecShards: 1, CommitShards: 1, ApplyShards: 2, SnapshotShards: 2, CloseShards: 1}
+	// an existing directory. A group is applied by the worker of its number modulo ApplyShards: each by another one.
+	c.Expert.Engine = config.EngineConfig{ExecShards: 1, CommitShards: 1, ApplyShards: uint64(max(2, h.o.groups())), SnapshotShards: 2,
+		CloseShards: 1}
 	return c
 }
 

@@ -7,11 +7,13 @@ import (
 	"log/slog"
 	"maps"
 	"net"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"queen/engine"
 	"queen/engine/clock"
 	"queen/engine/format"
 )
@@ -37,6 +39,9 @@ type Options struct {
 	Hold time.Duration
 	// PullRate is how many bytes in a second this node sends at most, together, to nodes that copy its state; 0 is no limit.
 	PullRate int64
+	// Groups is how many raft groups the cluster has, 1 to MaxGroups, 0 for 1: fixed when a cluster begins, and OpenAll refuses another
+	// number. Each tenant is in one of them.
+	Groups uint8
 	// Version is that of the program, of which other nodes are told the first 24 bytes.
 	Version string
 	// TLS secures all connections between nodes, both sides showing their certificates; nil speaks in the clear.
@@ -46,10 +51,30 @@ type Options struct {
 	Log   *slog.Logger
 
 	quit <-chan struct{} // ends a Join that waits for others
-	// group is the raft group, default the first: the only one that a cluster has so far, though all on disk names its group.
+	// group is the raft group, default the first.
 	group format.RaftGroup
 	// shared is what the raft groups of a process share; nil is one of its own for each.
 	shared *host
+	// origin is where a group above the first one has its first members from; nil for the list of peers.
+	origin *origin
+}
+
+// groups is how many raft groups the cluster has.
+func (o *Options) groups() int { return max(1, int(o.Groups)) }
+
+// of takes from the engine's configuration what o leaves open.
+func (o Options) of(cfg engine.Config) Options {
+	if o.Dir == "" {
+		o.Dir = path.Join(cfg.Dir, "raft")
+	}
+	if o.Clock == nil {
+		o.Clock = cfg.Clock
+	}
+	if o.Log == nil {
+		o.Log = cfg.Log
+	}
+	o.quit = cfg.Quit
+	return o
 }
 
 // TLS is how nodes show each other who they are. What it gives may change while a node runs: it is asked at each handshake.
@@ -107,6 +132,7 @@ func (o Options) Validate() error {
 	bad(o.Peers[o.Node] == "", "node %d is not among the peers", o.Node)
 	bad(len(o.Peers) > MaxNodes, "%d peers, at most %d", len(o.Peers), MaxNodes)
 	bad(o.Tick < 0 || o.Tick > 0 && o.Tick < time.Millisecond, "a tick of %v, at least 1ms", o.Tick)
+	bad(o.Groups > MaxGroups, "%d raft groups, at most %d", o.Groups, MaxGroups)
 	bad(o.Hold < 0, "Hold %v is below 0", o.Hold)
 	bad(o.PullRate != 0 && o.PullRate < MinPullRate, "PullRate %d, at least %d bytes in a second, or 0", o.PullRate, MinPullRate)
 	seen := map[string]format.Replica{}

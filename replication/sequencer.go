@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"path"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -34,17 +33,7 @@ const (
 // Open opens a node of a cluster over cfg.Dir and returns once it knows its cluster: a new one waits until a majority
 // of its peers is there.
 func Open(cfg engine.Config, o Options) (*engine.Node, error) {
-	if o.Dir == "" {
-		o.Dir = path.Join(cfg.Dir, "raft")
-	}
-	if o.Clock == nil {
-		o.Clock = cfg.Clock
-	}
-	if o.Log == nil {
-		o.Log = cfg.Log
-	}
-	o.quit = cfg.Quit
-	return settle(cfg, o)
+	return settle(cfg, o.of(cfg))
 }
 
 // Sequencer is engine.Sequencer over dragonboat: the entries are raft's, their log is the node's own, and what is committed
@@ -129,7 +118,9 @@ func NewSequencer(log *logstore.Store, fatal func(error), o Options) (*Sequencer
 	s.mu.heard, s.mu.behind, s.silent = map[format.Replica]uint64{}, map[format.Replica]bool{}, map[format.Replica]int{}
 	s.mu.asked, s.mu.unheard, s.mu.tapes = map[format.Replica]int64{}, map[format.Replica]error{}, map[format.Replica]*tape{}
 	s.members = map[uint64]dragonboat.Target{}
-	if !o.Joining {
+	if o.origin != nil {
+		s.members, s.joining = o.origin.members, o.origin.joining
+	} else if !o.Joining {
 		for node, addr := range o.Peers {
 			s.members[uint64(node)] = addr
 		}
