@@ -49,15 +49,21 @@ func OpenAll(cfg engine.Config, o Options) (engine.Served, error) {
 	}
 	seq, _ := first.Cluster()
 	s := seq.(*Sequencer)
-	if err := s.agree(ctx, first); err != nil {
-		return nil, errors.Join(err, first.Close(context.Background()))
+	nodes := []*engine.Node{first}
+	if err = s.agree(ctx, first); err == nil {
+		nodes, err = openOthers(ctx, cfg, o, first, s)
 	}
-	nodes, err := openOthers(ctx, cfg, o, first, s)
-	if err != nil {
-		return nil, errors.Join(err, closeAll(nodes))
+	if err == nil {
+		return engine.NewRouter(nodes), nil
 	}
-	return engine.NewRouter(nodes), nil
+	if ctx.Err() != nil {
+		err = errQuit
+	}
+	return nil, errors.Join(err, closeAll(nodes))
 }
+
+// errQuit is what OpenAll comes to whose Quit is closed.
+var errQuit = &engine.Error{Code: engine.CodeClosed, Cause: errEnded, Message: "the node was stopped before it was open"}
 
 // openOne opens a node of a cluster of one raft group; one of several is refused, since this node would serve all tenants from the first.
 func openOne(cfg engine.Config, o Options) (engine.Served, error) {
@@ -105,13 +111,10 @@ func openOthers(ctx context.Context, cfg engine.Config, o Options, first *engine
 			nodes = append(nodes, n)
 		}
 	}
-	if len(nodes) == o.groups() {
-		return nodes, nil
+	if len(nodes) < o.groups() {
+		return nodes, context.Cause(ctx)
 	}
-	if err = context.Cause(ctx); errors.Is(err, context.Canceled) {
-		err = errEnded
-	}
-	return nodes, err
+	return nodes, nil
 }
 
 // openGroup opens a raft group above the first one, and has the first one remember that it has begun.

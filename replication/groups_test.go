@@ -322,8 +322,8 @@ func TestGroupThatIsGone(t *testing.T) {
 	c.peers[2] = freePair(t) // nobody is there
 	waits := &onLine{line: "waiting for other nodes", quit: make(chan struct{})}
 	err := c.refused(1, func(cfg *engine.Config, o *Options) { cfg.Quit, o.Log = waits.quit, slog.New(waits) })
-	if !errors.Is(err, errEnded) {
-		t.Errorf("%v, want %v", err, errEnded)
+	if !errors.Is(err, &engine.Error{Code: engine.CodeClosed}) {
+		t.Errorf("it was stopped while it waited: %v", err)
 	}
 }
 

@@ -23,12 +23,17 @@ type Cluster struct {
 	Tick time.Duration
 	// Hold is how long log is kept for a node that is away; 0 for as long as it is a member.
 	Hold time.Duration
+	// Groups is how many raft groups the cluster has.
+	Groups int
 	// PullRate bounds in bytes per second what is sent to nodes that copy this one's state; 0 is no limit.
 	PullRate int64
 }
 
 // minPullRate is the least rate beside none: with less who copies would take the node for silent.
 const minPullRate = 64 << 10
+
+// maxGroups bounds the raft groups of a cluster.
+const maxGroups = 16
 
 // maxNode bounds the number of a node.
 const maxNode = 1 << 30
@@ -53,6 +58,8 @@ var clusterSettings = []setting{
 		bind: func(c *Config) pflag.Value { return duration(&c.Cluster.Tick) }},
 	{key: "peer.hold", def: "10m", usage: "how long log is kept that only a node needs which is away or behind; 0 is as long as it is a member",
 		needs: "node.id", bind: func(c *Config) pflag.Value { return durationOrNone(&c.Cluster.Hold) }},
+	{key: "peer.groups", def: "1", usage: "raft groups of the cluster, fixed when it begins; each tenant is in one of them, with its own leader",
+		needs: "node.id", bind: func(c *Config) pflag.Value { return whole(&c.Cluster.Groups, 1, maxGroups) }},
 	{key: "peer.pull.rate", def: "0", usage: "bytes per second at most that this node sends to nodes that copy its state; 0 is no limit",
 		needs: "node.id", bind: func(c *Config) pflag.Value { return size(&c.Cluster.PullRate, 0) }},
 }

@@ -12,11 +12,15 @@ import (
 	"queen/tools/config"
 )
 
-// openEngine opens the data directory: a single node's, or that of a node of a cluster, which for a new one returns
-// when its cluster has formed.
-func openEngine(c *config.Config, cfg engine.Config, peers *certs.Store) (*engine.Node, error) {
+// openEngine opens the data directory: a single node's, or that of a node of a cluster, in all of its raft groups, which for a new one
+// returns when its cluster has formed.
+func openEngine(c *config.Config, cfg engine.Config, peers *certs.Store) (engine.Served, error) {
 	if !c.Clustered() {
-		return engine.OpenLocal(cfg)
+		n, err := engine.OpenLocal(cfg)
+		if err != nil {
+			return nil, err // not a nil node, which would be one
+		}
+		return n, nil
 	}
 	o, err := clusterOptions(c, peers)
 	if err != nil {
@@ -27,14 +31,14 @@ func openEngine(c *config.Config, cfg engine.Config, peers *certs.Store) (*engin
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	return replication.Open(cfg, o)
+	return replication.OpenAll(cfg, o)
 }
 
 // clusterOptions makes the settings of a cluster what replication takes; peers is nil where nodes speak in the clear.
 func clusterOptions(c *config.Config, peers *certs.Store) (o replication.Options, err error) {
 	v := &c.Cluster
 	o = replication.Options{Node: format.Replica(v.Node), Listen: v.Addr, Joining: v.Join, Tick: v.Tick, Hold: v.Hold,
-		PullRate: v.PullRate, Version: version, TLS: peerTLS(peers)}
+		PullRate: v.PullRate, Groups: uint8(v.Groups), Version: version, TLS: peerTLS(peers)}
 	if o.Peers, err = replication.ParsePeers(v.Peers); err != nil {
 		return o, fmt.Errorf("peers: %w", err)
 	}

@@ -54,24 +54,95 @@ func freeTwo(t testing.TB) string {
 // start runs nodes, by their number from 0, and waits until each is ready.
 func (c *processes) start(nodes ...int) {
 	c.t.Helper()
-	var all []string
-	for i, addr := range c.peers {
-		all = append(all, fmt.Sprintf("%d=%s", i+1, addr))
-	}
 	var wg sync.WaitGroup
 	for _, i := range nodes {
 		wg.Add(1)
 		go func() {
 			defer wg.Done()
-			dir := filepath.Join(c.dir, fmt.Sprint(i))
-			c.nodes[i] = launch(c.t, nil, append([]string{"serve", "--data", dir, "--http", "127.0.0.1:0", "--segment-bytes", "4MiB",
-				"--node-id", fmt.Sprint(i + 1), "--peer-addr", c.peers[i], "--peers", strings.Join(all, ","), "--peer-tick", "20ms"},
-				c.extra...)...)
+			c.nodes[i] = launch(c.t, nil, append(c.args(i), c.extra...)...)
 		}()
 	}
 	wg.Wait()
 	for _, i := range nodes {
 		c.nodes[i].waitReady()
+	}
+}
+
+// args are those of a node, without the extra ones.
+func (c *processes) args(i int) []string {
+	var all []string
+	for i, addr := range c.peers {
+		all = append(all, fmt.Sprintf("%d=%s", i+1, addr))
+	}
+	dir := filepath.Join(c.dir, fmt.Sprint(i))
+	return []string{"serve", "--data", dir, "--http", "127.0.0.1:0", "--segment-bytes", "4MiB",
+		"--node-id", fmt.Sprint(i + 1), "--peer-addr", c.peers[i], "--peers", strings.Join(all, ","), "--peer-tick", "20ms"}
+}
+
+// TestClusterOfGroups: a cluster of two raft groups serves several tenants on every node and loses nothing of them when a node is killed with
+// -9. A node that is set to another number of groups does not start.
+func TestClusterOfGroups(t *testing.T) {
+	c := newProcesses(t, 3, "--peer-groups", "2", "--tenancy-header", "--tenancy-trusted-proxies", "127.0.0.1")
+	tenants := []string{"11111111-1111-1111-1111-111111111111", "22222222-2222-2222-2222-222222222222", "33333333-3333-3333-3333-333333333333"}
+	pushed := 0
+	more := func(on int) {
+		t.Helper()
+		for _, tenant := range tenants {
+			body := map[string]any{"items": []map[string]any{{"queue": "q", "partition": "p", "transactionId": fmt.Sprint(pushed), "payload": tenant}}}
+			var status int
+			var answer []byte
+			for end := time.Now().Add(patience); status != 201; {
+				if status, answer = c.nodes[on].callAs(tenant, "POST", "/api/v1/push", body); time.Now().After(end) {
+					t.Fatalf("not taken within a minute: %d %s", status, answer)
+				}
+			}
+		}
+		pushed++
+	}
+	for i := range c.nodes {
+		more(i)
+	}
+	dead := c.leader()
+	c.nodes[dead].kill()
+	c.nodes[dead] = nil
+	more((dead + 1) % 3)
+	refused := command(t, nil, append(c.args(dead), "--peer-groups", "4")...)
+	if refused.code == 0 || !strings.Contains(refused.errors, "the cluster has 2 raft groups, this node is set to 4 (--peer-groups)") {
+		t.Errorf("set to 4 groups: exit code %d: %s", refused.code, refused.errors)
+	}
+	if refused = command(t, nil, c.args(dead)...); refused.code == 0 || !strings.Contains(refused.errors, "of several raft groups") {
+		t.Errorf("set to one group: exit code %d: %s", refused.code, refused.errors)
+	}
+	c.start(dead)
+	more(dead)
+	for i, n := range c.nodes {
+		path := fmt.Sprintf("/api/v1/pop/queue/q?consumerGroup=g%d&subscriptionMode=all&batch=100&autoAck=true", i)
+		for _, tenant := range tenants {
+			seen := 0
+			for end := time.Now().Add(patience); ; {
+				status, body := n.callAs(tenant, "GET", path, nil)
+				if status == 204 {
+					break
+				}
+				if status == 503 && time.Now().Before(end) {
+					continue // an election
+				}
+				if status != 200 {
+					t.Fatalf("pop: %d %s", status, body)
+				}
+				var got popped
+				decode(t, body, &got)
+				for _, m := range got.Messages {
+					if m.TransactionID != fmt.Sprint(seen) {
+						t.Fatalf("node %d, tenant %s: %s comes after %d messages", i, tenant, m.TransactionID, seen)
+					}
+					seen++
+				}
+			}
+			if seen != pushed {
+				t.Errorf("node %d, tenant %s: %d messages, %d were pushed", i, tenant, seen, pushed)
+			}
+		}
 	}
 }
 

@@ -25,7 +25,7 @@ import (
 type node struct {
 	config *config.Config
 	log    *slog.Logger
-	engine *engine.Node
+	engine engine.Served
 	http   *frontendhttp.Frontend
 	kafka  *frontendkafka.Frontend
 	// mcpMetrics are made before the MCP server, because HTTP renders them; nil without one.
