@@ -84,6 +84,46 @@ func benchStore(b *testing.B, size int) {
 	b.ReportMetric(float64(st.WriteMicros)/float64(st.Extents), "us/write")
 }
 
+// BenchmarkColdFrames reads frames of 24 KiB out of entries of about 1 MiB that only the disk has, one frame of each
+// entry after the other, as consumers of many partitions do that are far behind.
+func BenchmarkColdFrames(b *testing.B) {
+	const frame, frames, entries = 24 << 10, 40, 96
+	s, err := Open(Options{
+		FS: vfs.NewOS(vfs.OSOptions{}), Dir: b.TempDir(), SegmentBytes: benchSegment, PoolReady: 2, PoolReserve: 1, TailBytes: 8 << 20,
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	var at []EntryPos
+	for i := range format.Index(entries) {
+		v := &Save{Group: 1, Replica: 1, Entries: []Entry{entry(i+1, 1, encoded(100, frame*frames, 1))}}
+		if err := s.Append(v); err != nil {
+			b.Fatal(err)
+		}
+		pos, _, err := s.Locate(1, 1, i+1)
+		if err != nil {
+			b.Fatal(err)
+		}
+		at = append(at, pos)
+	}
+	for _, known := range []bool{false, true} {
+		b.Run(fmt.Sprintf("known=%v", known), func(b *testing.B) {
+			b.SetBytes(frame)
+			var dst []byte
+			for i := 0; b.Loop(); i++ {
+				if pos := at[i%(entries/2)]; !known {
+					s.heads.slots[s.heads.slot(pos.Segment, pos.Pos)].segment = 0
+				}
+				off := uint32(200 + i/(entries/2)%frames*frame)
+				if dst, err = s.ReadAt(at[i%(entries/2)], off, frame-400, dst[:0]); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
 func benchReclaim(s *Store) error {
 	for _, in := range s.Segments() {
 		if !in.Sealed {

@@ -90,6 +90,10 @@ var readBuffers = vfs.NewBufferPool(2*smallRead, 64)
 // openRecord finds the record at pos, of which [off, off+n) is wanted.
 func (s *Store) openRecord(g *segment, pos uint32, end int64, off, n uint32) (*recordReader, error) {
 	r := &recordReader{s: s, g: g, pos: pos, end: end}
+	if head, prefix, ok := s.heads.get(g.seq(), pos); ok && off > head.Covered {
+		r.head, r.prefix = head, prefix
+		return r, nil
+	}
 	b, err := r.start(int64(off) + int64(min(n, smallRead)))
 	if err != nil {
 		r.close()
@@ -98,6 +102,9 @@ func (s *Store) openRecord(g *segment, pos uint32, end int64, off, n uint32) (*r
 	if err := r.parse(b, off); err != nil {
 		r.close()
 		return nil, corrupt(g.name, int64(pos), "%w", err)
+	}
+	if r.recent == nil {
+		s.heads.put(g.seq(), pos, r.head, r.prefix)
 	}
 	return r, nil
 }

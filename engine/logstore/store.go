@@ -15,6 +15,7 @@ type Store struct {
 	opts    Options
 	pool    *pool
 	tail    *tail
+	heads   heads
 	handles *handles
 	writer  *writer
 	stats   stats

@@ -1,0 +1,42 @@
+package logstore
+
+import (
+	"sync"
+
+	"queen/engine/format"
+)
+
+// knownHeads are how many heads of records are remembered: those of some hundred megabytes of log.
+const knownHeads = 4096
+
+// heads remembers the heads of records that were read from files. An entry holds frames of many partitions, which
+// are read one by one: without it a reader far behind reads 64 KiB of the entry's start for every frame of it. A place
+// has one head for ever, since segments are appended to and their numbers never used again.
+type heads struct {
+	slots [knownHeads]struct {
+		sync.Mutex
+		segment, pos uint32 // segment 0: empty
+		head         format.RecordHead
+		prefix       uint32
+	}
+}
+
+func (h *heads) slot(segment, pos uint32) int {
+	return int((uint64(segment)<<32 | uint64(pos)) * 0x9E3779B97F4A7C15 >> 52)
+}
+
+// get returns a head and how many bytes precede the entry or frame; ok is false when it is not known.
+func (h *heads) get(segment, pos uint32) (head format.RecordHead, prefix uint32, ok bool) {
+	s := &h.slots[h.slot(segment, pos)]
+	s.Lock()
+	defer s.Unlock()
+	return s.head, s.prefix, s.segment == segment && s.pos == pos
+}
+
+// put takes the place of what had the same slot.
+func (h *heads) put(segment, pos uint32, head format.RecordHead, prefix uint32) {
+	s := &h.slots[h.slot(segment, pos)]
+	s.Lock()
+	defer s.Unlock()
+	s.segment, s.pos, s.head, s.prefix = segment, pos, head, prefix
+}
