@@ -38,8 +38,8 @@ const (
 	CodeGroupHeld ErrorCode = "group_held"
 	// CodeSnapshotExpired: the moment that a token names can not be told any more, or not by this node.
 	CodeSnapshotExpired ErrorCode = "snapshot_expired"
-	// CodeQueueFull: the queue's bounds have no room. CodeQuotaExceeded, CodeRateLimited: the tenant's plan has no room, or
-	// a lower rate.
+	// CodeQueueFull: the queue's bounds have no room. CodeQuotaExceeded, CodeRateLimited: the tenant's plan, or its share of
+	// what all tenants have together, has no room, or the plan a lower rate.
 	CodeQueueFull     ErrorCode = "queue_full"
 	CodeQuotaExceeded ErrorCode = "quota_exceeded"
 	CodeRateLimited   ErrorCode = "rate_limited"

@@ -131,6 +131,9 @@ func (n *Node) WaitingReads() int {
 // BoundPending has one transaction hold no more positions, and bytes of them.
 func (n *Node) BoundPending(positions, bytes int) { n.inTxnMost = pendingBounds{positions, bytes} }
 
+// BoundTxnShare makes the room for partitions of transactions, of which tenants have shares, smaller.
+func (n *Node) BoundTxnShare(most int) { n.txnShare = txnShare{most} }
+
 // BoundAborts has one entry of retention forget no more aborted ranges.
 func (n *Node) BoundAborts(most uint32) {
 	n.house.retaining.Lock()

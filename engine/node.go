@@ -46,6 +46,7 @@ type Node struct {
 	keyed     *keyedRows
 	ephemeral *ephemeralQueues // set before ready, never changed
 	inTxnMost pendingBounds    // smaller in tests only
+	txnShare  txnShare         // likewise
 	counters  counters
 	cluster   *cluster // nil on a single node
 	series    stats.Series
@@ -139,7 +140,7 @@ func Open(cfg Config, seq Sequencer) (*Node, error) {
 		cfg: cfg, seq: seq, fuser: newFuser(seq.Log()), park: newParking(),
 		delivered: newDelivered(cfg.DeliveredBytes), writes: newAdmission(cfg.Clock, cfg.WriteBytes),
 		stopping: make(chan struct{}), starts: new(startCache),
-		inTxnMost: pendingBounds{maxPendingPositions, maxPendingBytes},
+		inTxnMost: pendingBounds{maxPendingPositions, maxPendingBytes}, txnShare: txnShare{machine.TxnPartsMost},
 	}
 	n.house, n.timers, n.redrives = newHouse(n), newTimers(n), newRedrives(n)
 	n.files, n.ids = newFiles(n), newIDs(n)

@@ -110,6 +110,11 @@ func (p *producing) encode(i int) *Error {
 	if err := batchHead(b, &h, &cmd.Batch); err != nil {
 		return err
 	}
+	if cmd.Batch.Implicit {
+		if err := p.n.txnShare.checkBatch(p.n, &cmd); err != nil {
+			return err
+		}
+	}
 	p.frame = format.EncodeKafkaFrame(p.frame[:0], uint32(h.Count), b.Batch)
 	owner := seal.Owner{Tenant: p.caller.Tenant, Queue: cmd.Queue, Partition: cmd.Partition}
 	var err *Error

@@ -104,6 +104,9 @@ func (r recordsDoor) inTxn(ctx context.Context, c Caller, p ProducerRef, cmd *fo
 			return format.ProducerResult{}, err
 		}
 	}
+	if err := r.n.txnShare.check(r.n, c.Tenant, len(cmd.Partitions)); err != nil {
+		return format.ProducerResult{}, err
+	}
 	if len(cmd.Partitions)+len(cmd.Positions) > format.MaxListItems {
 		return format.ProducerResult{}, errBad("partitions", strconv.Itoa(format.MaxListItems), "too many partitions in one call")
 	}

@@ -2,6 +2,7 @@ package machine
 
 import (
 	"fmt"
+	"maps"
 	"sort"
 
 	"queen/engine/format"
@@ -10,6 +11,9 @@ import (
 // checkKafka checks what is derived of producers and transactions against the rows.
 func checkKafka(m *Machine) error {
 	if err := checkSequences(m); err != nil {
+		return err
+	}
+	if err := checkHeld(m); err != nil {
 		return err
 	}
 	k := &m.kafka
@@ -93,6 +97,23 @@ func checkSequences(m *Machine) error {
 		if a := k.aborts.Get(h); a.first >= a.last || a.stable > m.parts.Get(a.part).next || a.last >= m.parts.Get(a.part).next {
 			return fmt.Errorf("aborted range %+v of a partition of %d", a, m.parts.Get(a.part).next)
 		}
+	}
+	return nil
+}
+
+// checkHeld checks what tenants take of the room for partitions of transactions.
+func checkHeld(m *Machine) error {
+	k, held := &m.kafka, map[format.Tenant]int{}
+	for _, t := range k.byID {
+		if len(t.parts) > 0 {
+			held[t.tenant] += len(t.parts)
+		}
+	}
+	for h := k.aborts.Next(0); h != 0; h = k.aborts.Next(h) {
+		held[m.queues[m.parts.Get(k.aborts.Get(h).part).queue].tenant]++
+	}
+	if !maps.Equal(held, k.held) {
+		return fmt.Errorf("tenants hold partitions of transactions %v, counted %v", held, k.held)
 	}
 	return nil
 }

@@ -90,6 +90,7 @@ func (m *Machine) endTxn(t *transactional, c *format.EndTxn, out *format.Results
 	m.endPositions(t, c.Commit)
 	k.due.Delete(dueTxn{t.started + format.Wall(t.timeout), t.id})
 	k.parts -= len(t.parts)
+	k.hold(t.tenant, -len(t.parts))
 	t.parts, t.positions = nil, nil
 	if t.state = txnAborted; c.Commit {
 		t.state = txnCommitted
@@ -161,6 +162,7 @@ func (m *Machine) addAbort(q *queue, ph handle, a abortRec) {
 		return // 2^32 rows, which txnRoom is far from
 	}
 	*row = a
+	m.kafka.hold(q.tenant, 1)
 	k := abortKey{ph, a.last, h}
 	if _, more := m.firstAbort(ph, 0); !more {
 		m.kafka.ages.ReplaceOrInsert(m.ageOf(k))
@@ -194,6 +196,7 @@ func (m *Machine) firstAbort(ph handle, from format.Offset) (found abortKey, ok 
 
 // freeAbort forgets the first aborted range of a partition.
 func (m *Machine) freeAbort(k abortKey) {
+	m.kafka.hold(m.queues[m.parts.Get(k.part).queue].tenant, -1)
 	m.kafka.ages.Delete(m.ageOf(k))
 	m.kafka.abortTree.Delete(k)
 	m.kafka.aborts.Free(k.row)

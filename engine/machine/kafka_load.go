@@ -142,6 +142,11 @@ func (m *Machine) finishKafka() error {
 		if !m.parts.Live(a.part) {
 			return fmt.Errorf("machine: aborted range %d of no partition", h)
 		}
+		q := m.queues[m.parts.Get(a.part).queue]
+		if q == nil {
+			return fmt.Errorf("machine: aborted range %d of no queue", h)
+		}
+		k.hold(q.tenant, 1)
 		k.abortTree.ReplaceOrInsert(abortKey{a.part, a.last, h})
 	}
 	last := handle(0)
@@ -155,6 +160,7 @@ func (m *Machine) finishKafka() error {
 	for _, t := range k.byID {
 		m.indexNamed(t)
 		k.parts += len(t.parts)
+		k.hold(t.tenant, len(t.parts))
 		for i := range t.parts {
 			if ph := m.anyPart(t.parts[i].part); ph != 0 && t.parts[i].began {
 				k.open.ReplaceOrInsert(openKey{ph, t.parts[i].first, t.id})

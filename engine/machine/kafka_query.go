@@ -117,6 +117,26 @@ func (m *Machine) IsAborted(part format.PartitionID, producer format.ProducerID,
 	return aborted
 }
 
+// TxnPartitions counts the partitions of open transactions and the ends of aborted ones that are retained: of a tenant, and of
+// all. TxnPartsMost is for all.
+func (m *Machine) TxnPartitions(t format.Tenant) (own, all int) {
+	return m.kafka.held[t], m.kafka.parts + m.kafka.aborts.Len()
+}
+
+// InTxn says that the partition of a transactional batch is in the open transaction of its producer.
+func (m *Machine) InTxn(a *format.Append) bool {
+	t, q := m.kafka.byProducer[a.Batch.Producer], m.queueBy(a.Tenant, a.Queue)
+	if t == nil || t.tenant != a.Tenant || q == nil {
+		return false
+	}
+	ph := m.partByName(q, a.Partition)
+	if ph == 0 {
+		return false
+	}
+	_, ok := t.find(m.parts.Get(ph).id)
+	return ok
+}
+
 // Undecided says that a transactional record of a producer at an offset of a partition belongs to an open transaction.
 func (m *Machine) Undecided(part format.PartitionID, producer format.ProducerID, o format.Offset) bool {
 	t := m.kafka.byProducer[producer]

@@ -40,6 +40,7 @@ type kafka struct {
 	idleOf         *btree.BTreeG[idleKey] // those of idle by tenant first
 	pending        map[pendingKey]uint32  // positions that open transactions hold
 	parts          int                    // of all open transactions
+	held           map[format.Tenant]int  // of parts and aborts, by tenant; none is left out
 	bytes          int                    // of their positions
 	seqMost        int                    // smaller in tests only
 	namedMost      int
@@ -49,8 +50,8 @@ type kafka struct {
 const (
 	seqMost   = 4_194_304 // producers on partitions, 124 bytes each
 	namedMost = 1_048_576 // transactional ids
-	// txnPartsMost bounds the partitions of open transactions and the ends of aborted ones that are still retained.
-	txnPartsMost = 16_777_216
+	// TxnPartsMost bounds the partitions of open transactions and the ends of aborted ones that are still retained.
+	TxnPartsMost = 16_777_216
 	// txnBytesMost bounds the positions that wait for the end of a transaction.
 	txnBytesMost = 256 << 20
 	epochsMost   = 4096
@@ -187,6 +188,13 @@ func (k *kafka) idlest(of format.Tenant) (id uint32) {
 	return id
 }
 
+// hold counts what a tenant takes of the room for partitions of transactions.
+func (k *kafka) hold(t format.Tenant, n int) {
+	if k.held[t] += n; k.held[t] == 0 {
+		delete(k.held, t)
+	}
+}
+
 func lessNamed(a, b *transactional) bool {
 	return cmp.Or(strings.Compare(string(a.tenant[:]), string(b.tenant[:])), strings.Compare(a.name, b.name)) < 0
 }
@@ -209,7 +217,7 @@ func (k *kafka) reset() {
 	k.due, k.idle = btree.NewG(deadDegree, lessDue), btree.NewG(deadDegree, lessDue)
 	k.idleOf = btree.NewG(deadDegree, lessIdle)
 	k.byProducer = map[format.ProducerID]*transactional{}
-	k.pending = map[pendingKey]uint32{}
+	k.pending, k.held = map[pendingKey]uint32{}, map[format.Tenant]int{}
 	k.oldest, k.newest, k.parts, k.bytes = 0, 0, 0, 0
 }
 

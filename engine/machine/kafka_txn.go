@@ -235,13 +235,14 @@ func (m *Machine) addPart(t *transactional, p format.PartitionID) *txnPart {
 	if !ok {
 		t.parts = slices.Insert(t.parts, i, txnPart{part: p})
 		m.kafka.parts++
+		m.kafka.hold(t.tenant, 1)
 		m.soilNamed(t)
 	}
 	return &t.parts[i]
 }
 
 // txnRoom says that n more partitions of transactions fit.
-func (m *Machine) txnRoom(n int) bool { return m.kafka.parts+m.kafka.aborts.Len()+n <= txnPartsMost }
+func (m *Machine) txnRoom(n int) bool { return m.kafka.parts+m.kafka.aborts.Len()+n <= TxnPartsMost }
 
 // addParts adds all partitions of the command, or none.
 func (m *Machine) addParts(t *transactional, c *format.Producer, res *format.ProducerResult) format.Code {
