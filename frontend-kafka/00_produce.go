@@ -145,6 +145,9 @@ func (p *producing) topic(ctx context.Context, in *kmsg.ProduceRequestTopic, byI
 		f.topic, f.err = p.c.f.topic(ctx, p.who, in.Topic)
 	}
 	if f.err == nil {
+		f.err = f.changeable()
+	}
+	if f.err == nil {
 		f.rules = p.c.f.settings(p.who, f.topic)
 	}
 	p.topics[key] = f

@@ -160,6 +160,10 @@ func (f *fetching) positions(ctx context.Context, parts []*fetchPart) {
 			f.fail(p, code.Code)
 			continue
 		}
+		if _, internal := internalTopic(p.topic.name); internal {
+			f.take(p, &engine.Fetched{Err: errEmpty})
+			continue
+		}
 		if p.lastEpoch >= 0 && f.diverged(ctx, p) {
 			continue
 		}

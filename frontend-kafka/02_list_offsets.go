@@ -48,7 +48,11 @@ func listOffsets(ctx context.Context, c *conn, r *request) (kmsg.Response, error
 				out.ErrorCode = codeOf(err)
 				continue
 			}
-			if q.Kind != 0 {
+			switch {
+			case q.Kind == 0:
+			case l.known[t.Topic].internal():
+				listed(out, &q, &engine.RecordOffset{Err: errEmpty})
+			default:
 				queries, outs = append(queries, q), append(outs, out)
 			}
 		}

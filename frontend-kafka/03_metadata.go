@@ -180,7 +180,7 @@ func (m *metadataCall) fail(name *string, id [16]byte, err error) {
 // add answers with a topic, whose partitions come later; false when there are too many.
 func (m *metadataCall) add(found *topic) bool {
 	t := kmsg.NewMetadataResponseTopic()
-	t.Topic, t.TopicID = &found.name, found.id
+	t.Topic, t.TopicID, t.IsInternal = &found.name, found.id, found.internal()
 	t.AuthorizedOperations = math.MinInt32
 	m.found[len(m.resp.Topics)] = found
 	m.resp.Topics = append(m.resp.Topics, t)

@@ -38,7 +38,7 @@ func TestMetadata(t *testing.T) {
 		require.Len(t, got[0].Partitions, 4)
 		require.Equal(t, []int32{1}, got[0].Partitions[3].Replicas)
 		require.Equal(t, v >= 10, got[0].TopicID != [16]byte{})
-		require.Len(t, topicsOf(c, v, false), 1, "all")
+		require.Len(t, topicsOf(c, v, false), 2, "all, and the internal one")
 		if v >= 1 && v != 0 {
 			name := fmt.Sprintf("new-%d", v)
 			want := int16(0)

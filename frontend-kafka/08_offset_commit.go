@@ -101,6 +101,8 @@ func (b *commitBuilder) add(t *topic, partition int32, offset int64, epoch int32
 		return kerr.InvalidRequest.Code
 	case len(p.Metadata) > format.MaxPositionMetadata:
 		return kerr.OffsetMetadataTooLarge.Code
+	case t.internal():
+		return internalPosition(&p)
 	}
 	b.commit.Positions = append(b.commit.Positions, p)
 	b.codes = append(b.codes, code)

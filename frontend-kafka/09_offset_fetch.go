@@ -154,7 +154,7 @@ func (f *offsetFetching) named(ctx context.Context) error {
 		}
 		f.out.Topics = append(f.out.Topics, fetchedTopic(t, code))
 		for k, n := range t.Partitions {
-			if err == nil && n >= 0 {
+			if err == nil && n >= 0 && !found.internal() {
 				refs, at = append(refs, engine.PartitionRef{Queue: found.name, Partition: partitionName(n)}), append(at, place{i, k})
 			}
 		}
@@ -205,7 +205,7 @@ func (f *offsetFetching) all(ctx context.Context) error {
 		}
 		if last := len(f.out.Topics) - 1; last < 0 || f.out.Topics[last].Topic != row.Queue {
 			found, err := f.c.f.topic(ctx, f.c.caller(), row.Queue)
-			if errors.Is(err, kerr.UnknownTopicOrPartition) {
+			if errors.Is(err, kerr.UnknownTopicOrPartition) || err == nil && found.internal() {
 				skip = row.Queue
 				continue
 			}

@@ -53,6 +53,9 @@ func createTopics(ctx context.Context, c *conn, r *request) (kmsg.Response, erro
 
 // createOne makes one topic and fills in its answer.
 func (c *conn) createOne(ctx context.Context, t *kmsg.CreateTopicsRequestTopic, validate bool, row *kmsg.CreateTopicsResponseTopic) error {
+	if _, ok := internalTopic(t.Topic); ok {
+		return &fault{kerr.TopicAlreadyExists, fmt.Sprintf("topic %s exists already", t.Topic)}
+	}
 	if !legalTopic(t.Topic) {
 		return &fault{kerr.InvalidTopicException, "a topic has 1 to 249 of the characters A-Z a-z 0-9 . _ -, is not . or .., " +
 			"and does not start with __"}

@@ -65,6 +65,9 @@ func (c *conn) deleteOne(ctx context.Context, row *kmsg.DeleteTopicsResponseTopi
 	default:
 		return kerr.UnknownTopicID
 	}
+	if err == nil {
+		err = t.changeable()
+	}
 	if err != nil {
 		return err
 	}

@@ -30,6 +30,9 @@ func deleteRecords(ctx context.Context, c *conn, r *request) (kmsg.Response, err
 		for j := range t.Partitions {
 			in, out := &t.Partitions[j], &resp.Topics[i].Partitions[j]
 			err := l.partition(ctx, t.Topic, in.Partition, -1)
+			if err == nil {
+				err = l.known[t.Topic].changeable()
+			}
 			switch {
 			case err == nil && in.Offset < -1:
 				err = kerr.OffsetOutOfRange

@@ -36,6 +36,10 @@ func offsetForLeaderEpoch(ctx context.Context, c *conn, r *request) (kmsg.Respon
 			if in.LeaderEpoch < 0 {
 				continue // of no epoch there is no end
 			}
+			if l.known[t.Topic].internal() {
+				out.LeaderEpoch, out.EndOffset = in.LeaderEpoch, 0
+				continue
+			}
 			queries = append(queries, engine.RecordOffsetQuery{Queue: t.Topic, Partition: partitionName(in.Partition),
 				Kind: engine.RecordOfEpoch, Epoch: format.Term(in.LeaderEpoch)})
 			outs = append(outs, out)

@@ -26,7 +26,11 @@ func addPartitionsToTxn(ctx context.Context, c *conn, r *request) (kmsg.Response
 	for i := range req.Topics {
 		t := &req.Topics[i]
 		for j, n := range t.Partitions {
-			if err := l.partition(ctx, t.Topic, n, -1); err != nil {
+			err := l.partition(ctx, t.Topic, n, -1)
+			if err == nil {
+				err = l.known[t.Topic].changeable()
+			}
+			if err != nil {
 				resp.Topics[i].Partitions[j].ErrorCode = coordinatorCode(err, req.Version < 2)
 				bad = true
 			}

@@ -76,7 +76,11 @@ func (c *conn) sizes(ctx context.Context, who engine.Caller, t *topic, want []in
 		}
 	}
 	add := func(n int32) error {
-		size, err := c.f.engine.Inspect().PartitionSize(ctx, who, t.name, partitionName(n), 0)
+		var size engine.PartitionSize
+		var err error
+		if !t.internal() {
+			size, err = c.f.engine.Inspect().PartitionSize(ctx, who, t.name, partitionName(n), 0)
+		}
 		if err != nil && !errors.Is(err, &engine.Error{Code: engine.CodeUnknownPartition}) {
 			return err
 		}

@@ -55,6 +55,9 @@ func (c *conn) widen(ctx context.Context, t *kmsg.CreatePartitionsRequestTopic, 
 	defer c.f.widening.Unlock()
 	who := c.caller()
 	found, err := c.f.topic(ctx, who, t.Topic)
+	if err == nil {
+		err = found.changeable()
+	}
 	if err != nil {
 		return err
 	}

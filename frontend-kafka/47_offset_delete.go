@@ -52,6 +52,7 @@ func offsetDelete(ctx context.Context, c *conn, r *request) (kmsg.Response, erro
 				p.ErrorCode = kerr.UnknownTopicOrPartition.Code
 			case subscribed(t.Topic):
 				p.ErrorCode = kerr.GroupSubscribedToTopic.Code
+			case found.internal(): // no position is kept of it
 			default:
 				ops = append(ops, &engine.CommitOffset{Queue: t.Topic, Partition: partitionName(p.Partition), Group: req.Group, Forget: true})
 				codes = append(codes, &p.ErrorCode)

@@ -26,7 +26,7 @@ func describeProducers(ctx context.Context, c *conn, r *request) (kmsg.Response,
 			out := &resp.Topics[i].Partitions[j]
 			err := l.partition(ctx, t.Topic, n, -1)
 			var rows []engine.ProducerState
-			if err == nil {
+			if err == nil && !l.known[t.Topic].internal() {
 				rows, err = c.f.engine.Records().Producers(ctx, l.who, engine.PartitionRef{Queue: t.Topic, Partition: partitionName(n)})
 			}
 			if isUnwritten(err) {

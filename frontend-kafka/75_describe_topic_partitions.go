@@ -58,7 +58,7 @@ func describeTopicPartitions(ctx context.Context, c *conn, r *request) (kmsg.Res
 			room--
 			continue
 		}
-		t.TopicID = row.topic.id
+		t.TopicID, t.IsInternal = row.topic.id, row.topic.internal()
 		end := min(row.topic.width, from+int32(room))
 		for n := from; n < end; n++ {
 			t.Partitions = append(t.Partitions, kmsg.DescribeTopicPartitionsResponseTopicPartition{Partition: n, LeaderID: cl.controller,

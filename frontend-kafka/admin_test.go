@@ -32,7 +32,7 @@ func (n *testNode) push(queue, partition string, count, size int) {
 func TestDescribeTopicPartitions(t *testing.T) {
 	n, ctx := start(t, nil), context.Background()
 	a := n.admin()
-	want := map[string]int{}
+	want := map[string]int{offsetsTopic: offsetsWidth}
 	for i, width := range []int{5, 1, 7, 4} {
 		name := fmt.Sprintf("t%d", 9-i)
 		_, err := a.CreateTopic(ctx, int32(width), 1, nil, name)

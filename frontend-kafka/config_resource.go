@@ -68,7 +68,9 @@ func (c *conn) resource(ctx context.Context, kind kmsg.ConfigResourceType, name 
 		return nil, err
 	}
 	if r.topic != nil {
-		r.values, r.set = c.f.effective(r.topic, r.rec)
+		if r.values, r.set = c.f.effective(r.topic, r.rec); r.topic.internal() {
+			r.describeInternal()
+		}
 		return r, nil
 	}
 	r.values, r.set = map[string]string{}, map[string]bool{}
@@ -110,6 +112,11 @@ func (c *conn) alter(ctx context.Context, kind kmsg.ConfigResourceType, name str
 		r, err := c.resource(ctx, kind, name)
 		if err != nil {
 			return err
+		}
+		if r.topic != nil {
+			if err := r.topic.changeable(); err != nil {
+				return err
+			}
 		}
 		set, err := change(r)
 		if err != nil || validate {

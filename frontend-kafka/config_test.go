@@ -244,8 +244,8 @@ func TestBrokerAndGroupConfigs(t *testing.T) {
 	require.NoError(t, err)
 	req := kmsg.NewPtrListConfigResourcesRequest()
 	req.Version = 1
-	require.Equal(t, []kmsg.ListConfigResourcesResponseConfigResource{{Name: "c", Type: 2}, {Name: "1", Type: 4}, {Name: "1", Type: 8},
-		{Name: "g", Type: 32}}, n.dial().ask(req).(*kmsg.ListConfigResourcesResponse).ConfigResources)
+	require.Equal(t, []kmsg.ListConfigResourcesResponseConfigResource{{Name: "c", Type: 2}, {Name: offsetsTopic, Type: 2}, {Name: "1", Type: 4},
+		{Name: "1", Type: 8}, {Name: "g", Type: 32}}, n.dial().ask(req).(*kmsg.ListConfigResourcesResponse).ConfigResources)
 }
 
 // Goal: every default is a value that is taken.

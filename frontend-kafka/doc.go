@@ -1,5 +1,6 @@
 // Package frontendkafka serves the Kafka wire protocol over engine.Engine, so that Kafka clients produce to and consume
-// from the same queues as everybody else: a topic is a queue, partition n of a topic is the queue's partition "n".
+// from the same queues as everybody else: a topic is a queue, partition n of a topic is the queue's partition "n". One topic
+// is none, see internal_topic.go.
 //
 // A connection is two goroutines: one reads frames, one handles them in order and writes the answers, so that what a
 // client sent first is answered first and a hang-up is seen while a call waits. What is served is one table (table.go);

@@ -289,7 +289,11 @@ func (s *fetchSession) unwatch() {
 	}
 }
 
+// watchPart watches a partition; nothing ever changes in those of an internal topic.
 func (s *fetchSession) watchPart(p *fetchPart) {
+	if _, internal := internalTopic(p.topic.name); internal {
+		return
+	}
 	ref := engine.PartitionRef{Queue: p.topic.name, Partition: partitionName(p.num)}
 	s.byRef[ref] = p
 	s.watcher.Add(ref)

@@ -99,6 +99,9 @@ func (f *Frontend) held(ctx context.Context, who engine.Caller, group string) (*
 				}
 				name = t.name
 			}
+			if _, internal := internalTopic(name); internal {
+				continue // whoever holds it holds nothing of a queue
+			}
 			for _, n := range part.Partitions {
 				ref := engine.PartitionRef{Queue: name, Partition: partitionName(n)}
 				one.refs = append(one.refs, ref)

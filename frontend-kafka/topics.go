@@ -12,7 +12,7 @@ import (
 	"queen/engine/format"
 )
 
-// topic is a queue as Kafka clients see it.
+// topic is a queue as Kafka clients see it, or an internal topic, which has none.
 type topic struct {
 	name string
 	id   [16]byte
@@ -48,6 +48,9 @@ func (t *topic) has(n int32) bool { return n >= 0 && n < t.width }
 
 // topic finds a topic by name; UNKNOWN_TOPIC_OR_PARTITION when there is none.
 func (f *Frontend) topic(ctx context.Context, who engine.Caller, name string) (*topic, error) {
+	if t, ok := internalTopic(name); ok {
+		return t, nil
+	}
 	if !legalTopic(name) {
 		return nil, kerr.UnknownTopicOrPartition
 	}
@@ -63,6 +66,9 @@ func (f *Frontend) topic(ctx context.Context, who engine.Caller, name string) (*
 
 // topicByID finds a topic by its id; UNKNOWN_TOPIC_ID when there is none.
 func (f *Frontend) topicByID(ctx context.Context, who engine.Caller, id [16]byte) (*topic, error) {
+	if id == theOffsetsTopic.id {
+		return &theOffsetsTopic, nil
+	}
 	q, err := f.engine.Catalog().TopicByID(ctx, who, id)
 	switch {
 	case errors.Is(err, &engine.Error{Code: engine.CodeUnknownQueue}):
@@ -75,7 +81,8 @@ func (f *Frontend) topicByID(ctx context.Context, who engine.Caller, id [16]byte
 	return f.seen(q), nil
 }
 
-// eachTopic calls fn with every topic, in the order in which they were made, until it returns false.
+// eachTopic calls fn with every topic, in the order in which they were made and the internal one last, until it returns
+// false.
 func (f *Frontend) eachTopic(ctx context.Context, who engine.Caller, fn func(*topic) bool) error {
 	for page := (engine.Page{Limit: 1000}); ; {
 		rows, next, err := f.engine.Catalog().Topics(ctx, who, page)
@@ -88,6 +95,7 @@ func (f *Frontend) eachTopic(ctx context.Context, who engine.Caller, fn func(*to
 			}
 		}
 		if next == "" {
+			fn(&theOffsetsTopic)
 			return nil
 		}
 		page.After = next
