@@ -51,3 +51,25 @@ func TestKnownHeads(t *testing.T) {
 	_, _, err = s.ReadIndexed(pos, 2900, 2000, nil)
 	require.ErrorIs(t, err, ErrRange)
 }
+
+// TestHeadsOfOnePlace: a head is that of its place alone, whatever shares the slot.
+func TestHeadsOfOnePlace(t *testing.T) {
+	var h heads
+	slot := h.slot(7, 4096)
+	h.put(7, 4096, format.RecordHead{Index: 1}, 8)
+	for segment := uint32(1); segment < 40; segment++ {
+		shared := 0
+		for pos := uint32(0); shared < 5; pos += 8 {
+			if h.slot(segment, pos) != slot || segment == 7 && pos == 4096 {
+				continue
+			}
+			shared++
+			_, _, ok := h.get(segment, pos)
+			require.False(t, ok, "segment %d, position %d", segment, pos)
+		}
+	}
+	head, prefix, ok := h.get(7, 4096)
+	require.True(t, ok)
+	require.Equal(t, format.Index(1), head.Index)
+	require.Equal(t, uint32(8), prefix)
+}
