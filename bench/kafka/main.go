@@ -72,6 +72,7 @@ func main() {
 	flag.DurationVar(&l.Warmup, "warmup", l.Warmup, "time before counting")
 	flag.DurationVar(&l.Duration, "duration", l.Duration, "time counted")
 	flag.DurationVar(&l.Window, "window", l.Window, "width of a window")
+	flag.DurationVar(&l.Retention, "retention", 0, "retention of the topic; 0 keeps everything, and with --soak a minute")
 	flag.DurationVar(&l.Drain, "drain", l.Drain, "time for the rest at the end")
 	flag.DurationVar(&l.Setup, "setup", l.Setup, "time for the creation of the topic, for the group and for filling, each")
 	flag.BoolVar(&o.overload, "overload", false, "offer more than the capacity")
@@ -112,6 +113,9 @@ func (o *options) settle(partitions, targets string) error {
 			return fmt.Errorf("--soak and --overload are runs of their own")
 		}
 		o.load.Duration = o.soak
+		if !named["retention"] {
+			o.load.Retention = time.Minute // at full speed a disk is full otherwise
+		}
 		if !named["targets"] {
 			targets = "queen"
 		}

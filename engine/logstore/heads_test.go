@@ -68,6 +68,13 @@ func TestHeadsOfOnePlace(t *testing.T) {
 			require.False(t, ok, "segment %d, position %d", segment, pos)
 		}
 	}
+	for segment, shared := uint32(8), 0; shared < 5; segment++ {
+		if h.slot(segment, 4096) == slot {
+			shared++
+			_, _, ok := h.get(segment, 4096)
+			require.False(t, ok, "segment %d", segment)
+		}
+	}
 	head, prefix, ok := h.get(7, 4096)
 	require.True(t, ok)
 	require.Equal(t, format.Index(1), head.Index)

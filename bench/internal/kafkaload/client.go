@@ -3,6 +3,7 @@ package kafkaload
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -107,6 +108,11 @@ func (r *run) createTopic(ctx context.Context, cl *kgo.Client, partitions int) e
 	req.TimeoutMillis = int32(r.o.Setup.Milliseconds())
 	t := kmsg.NewCreateTopicsRequestTopic()
 	t.Topic, t.NumPartitions, t.ReplicationFactor = r.o.Topic, int32(partitions), 1
+	if r.o.Retention > 0 {
+		c := kmsg.NewCreateTopicsRequestTopicConfig()
+		c.Name, c.Value = "retention.ms", kmsg.StringPtr(strconv.FormatInt(r.o.Retention.Milliseconds(), 10))
+		t.Configs = append(t.Configs, c)
+	}
 	req.Topics = append(req.Topics, t)
 	resp, err := req.RequestWith(ctx, cl)
 	if err != nil {

@@ -39,6 +39,8 @@ type Options struct {
 	Warmup, Duration, Window time.Duration
 	// Records ends the counted time with the window in which so many were produced; 0 is no bound.
 	Records uint64
+	// Retention is the topic's; 0 leaves the target's default, in our node no limit.
+	Retention time.Duration
 	// Drain bounds how long the answers of the last batches, and then the consumers, may take after the producers stopped.
 	Drain time.Duration
 	// LeaveRest says that records left unconsumed after Drain are no violation.
