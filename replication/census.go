@@ -248,12 +248,12 @@ func (s *Sequencer) serveAsk(ctx context.Context, q *request, addr string) (Repo
 		}
 	case askTransfer:
 		if err = s.mayLead(format.Replica(q.Of)); err == nil {
-			err = s.Transfer(ctx, format.Replica(q.Of))
+			err = s.transferAll(ctx, format.Replica(q.Of))
 		}
 	case askDrain, askUndrain:
 		err = s.drain(ctx, format.Replica(q.Of), q.Ask == askDrain)
 	case askAdd, askPromote, askRemove:
-		err = s.changeMembers(ctx, q.Ask, format.Replica(q.Of), addr)
+		err = s.changeAll(ctx, q.Ask, format.Replica(q.Of), addr)
 	default:
 		err = fmt.Errorf("replication: question %d is not known here", q.Ask)
 	}

@@ -47,7 +47,15 @@ func (g *giving) tried(now int64) {
 }
 
 // drains reports that a node drains, as far as it is applied here.
-func (s *Sequencer) drains(node format.Replica) bool { return slices.Contains(s.peer.Draining(), node) }
+func (s *Sequencer) drains(node format.Replica) bool { return slices.Contains(s.draining(), node) }
+
+// draining are the nodes that drain. The first raft group says it for all of a cluster's.
+func (s *Sequencer) draining() []format.Replica {
+	if s.o.origin != nil {
+		return s.o.origin.draining()
+	}
+	return s.peer.Draining()
+}
 
 // mayLead refuses a node that would give the lead away again.
 func (s *Sequencer) mayLead(node format.Replica) error {
@@ -59,7 +67,7 @@ func (s *Sequencer) mayLead(node format.Replica) error {
 
 // drainingLast puts nodes that drain behind the others.
 func (s *Sequencer) drainingLast(nodes []format.Replica) []format.Replica {
-	draining := s.peer.Draining()
+	draining := s.draining()
 	rank := func(node format.Replica) int {
 		if slices.Contains(draining, node) {
 			return 1

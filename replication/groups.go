@@ -120,7 +120,7 @@ func openOthers(ctx context.Context, cfg engine.Config, o Options, first *engine
 // openGroup opens a raft group above the first one, and has the first one remember that it has begun.
 func openGroup(ctx context.Context, cfg engine.Config, o Options, g format.RaftGroup, first *engine.Node, s *Sequencer) (*engine.Node, error) {
 	cfg.Quit, o.quit, o.group = ctx.Done(), ctx.Done(), g
-	o.origin = &origin{members: s.members, joining: s.joining, begun: func() (bool, error) {
+	o.origin = &origin{members: s.members, joining: s.joining, draining: first.Draining, begun: func() (bool, error) {
 		// The row may be committed and not applied here yet.
 		if first.GroupBorn(g) {
 			return true, nil
@@ -161,6 +161,8 @@ type origin struct {
 	// begun reports whether the group has its Genesis, as far as the first one knows after it has made sure that it is up to date. A log that
 	// is empty then was not always so, or is that of a node which never took part.
 	begun func() (bool, error)
+	// draining are the nodes that drain, which only the first one remembers.
+	draining func() []format.Replica
 }
 
 // agreePause is between tries to agree on the number of raft groups.

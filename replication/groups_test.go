@@ -293,20 +293,79 @@ func TestGrownIntoGroups(t *testing.T) {
 		t.Errorf("the tenant with data went to group %d", g)
 	}
 	for _, node := range []format.Replica{2, 3} {
-		for g := format.RaftGroup(1); g <= 2; g++ {
-			must(t, c.of(g).ask(c.of(g).leader(), askAdd, node, c.peers[node]))
+		if node == 3 { // as if who added it had ended half-way
+			must(t, c.of(2).ask(c.of(2).leader(), askAdd, node, c.peers[node]))
 		}
+		c.asks("it is added", askAdd, node)
 		c.join = node
 		c.start(node)
-		for g := format.RaftGroup(1); g <= 2; g++ {
-			one := c.of(g)
-			one.until("it votes", func() bool { return one.ask(one.leader(), askPromote, node, "") == nil })
-		}
+		c.asks("it votes", askPromote, node)
+		c.votes(2, node, true)
 	}
 	c.join = 0
 	c.stop(1)
 	c.start(1)
 	c.pushes(3, 3, 1)
+	c.changesInAllGroups()
+}
+
+// asks asks who leads the first group for a change until it is done.
+func (c *routed) asks(what string, a ask, node format.Replica) {
+	c.t.Helper()
+	one := c.of(1)
+	var err error
+	defer func() {
+		if err != nil {
+			c.t.Log(what, err)
+		}
+	}()
+	one.until(what, func() bool {
+		err = one.ask(one.leader(), a, node, c.peers[node])
+		return err == nil
+	})
+}
+
+// votes checks in every group whether a node votes, as another one knows it that has caught up.
+func (c *routed) votes(groups int, node format.Replica, want bool) {
+	c.t.Helper()
+	for g := format.RaftGroup(1); int(g) <= groups; g++ {
+		m, err := c.of(g).sequencer(1).membershipNow(context.Background())
+		must(c.t, err)
+		if _, votes := m.Nodes[uint64(node)]; votes != want {
+			c.t.Errorf("node %d votes in group %d: %v, want %v", node, g, votes, want)
+		}
+	}
+}
+
+// changesInAllGroups: of three nodes that vote in two groups node 3 drains and is removed, which is asked of the first group. It gives the
+// lead of both away; while it leads one of them it is not removed from any.
+func (c *routed) changesInAllGroups() {
+	t := c.t
+	c.of(1).lead(1)
+	leads := func(g format.RaftGroup, node format.Replica) bool { return c.of(g).leader() == node }
+	(&testCluster{t: t}).until("node 1 leads both groups", func() bool { return leads(1, 1) && leads(2, 1) })
+	c.of(2).lead(3)
+	c.of(1).drain(1, 3, true)
+	c.of(2).until("the lead is given away", func() bool { return !leads(2, 3) })
+	if err := c.of(2).sequencer(1).MakeLead(context.Background(), 3); err == nil || !strings.Contains(err.Error(), "drains") {
+		t.Errorf("a node that drains was made to lead group 2: %v", err)
+	}
+	c.of(1).drain(1, 3, false)
+	c.of(2).lead(3)
+	if err := c.of(1).ask(c.of(1).leader(), askRemove, 3, ""); err == nil || !strings.Contains(err.Error(), "node 3 leads raft group 2") {
+		t.Errorf("a node that leads group 2 is removed: %v", err)
+	}
+	c.votes(2, 3, true)
+	c.asks("node 2 leads", askTransfer, 2)
+	c.of(1).until("node 2 leads both groups", func() bool { return leads(1, 2) && leads(2, 2) })
+	must(t, c.of(2).ask(2, askRemove, 3, "")) // as if who removed it had ended half-way
+	c.asks("node 3 is removed", askRemove, 3)
+	c.votes(2, 3, false)
+	if err := c.of(1).ask(c.of(1).leader(), askAdd, 3, c.peers[3]); err == nil || !strings.Contains(err.Error(), "a number is used once") {
+		t.Errorf("the number of a removed node was taken again: %v", err)
+	}
+	c.stop(3)
+	c.pushes(2, 3, 2)
 }
 
 // TestGroupThatIsGone: the only node of a cluster that lost a group which had begun never begins it anew: it is refused, and where it knows of

@@ -19,7 +19,7 @@ func (s *Sequencer) Members() []engine.Member {
 	s.mu.Lock()
 	followers := maps.Clone(s.mu.members.Followers)
 	s.mu.Unlock()
-	draining := s.peer.Draining()
+	draining := s.draining()
 	out := make([]engine.Member, 0, len(all))
 	for _, node := range slices.Sorted(maps.Keys(all)) {
 		r, heard := reports[node] // nil before the first census
