@@ -30,6 +30,7 @@ type recordWorld struct {
 	count map[string]int
 	next  int
 	died  int
+	armed bool
 }
 
 // recordClient is a producer: plain without a name, transactional with one.
@@ -42,11 +43,24 @@ type recordClient struct {
 
 func (w *recordWorld) value() string { w.next++; return fmt.Sprint("v", w.next) }
 
-// maybe arms the power for the next call.
+// maybe arms the power for the next call, which over ends.
 func (w *recordWorld) maybe() {
 	if w.r.IntN(12) == 0 {
+		w.armed = true
 		w.target.Arm(1 + w.r.IntN(6))
 	}
+}
+
+// over has the power go after a call that did not meet its end.
+func (w *recordWorld) over() {
+	if w.armed {
+		w.reopen(true)
+	}
+}
+
+func (w *recordWorld) reopen(crash bool) {
+	w.armed = false
+	w.e = w.target.Reopen(crash)
 }
 
 // again makes a call until it is answered; only the first one may die.
@@ -56,6 +70,7 @@ func (w *recordWorld) again(call func() error) error {
 	for err != nil && w.dead(err) {
 		err = call()
 	}
+	w.over()
 	return err
 }
 
@@ -68,7 +83,7 @@ func (w *recordWorld) dead(err error) bool {
 		return false
 	}
 	w.died++
-	w.e = w.target.Reopen(true)
+	w.reopen(true)
 	return true
 }
 
@@ -104,6 +119,7 @@ func (w *recordWorld) native(partition string) {
 	require.NoError(w.t, err)
 	require.Nil(w.t, out[0].Err)
 	w.note(partition, out[0].Messages[0].Offset, "committed", v)
+	w.over()
 }
 
 // produce sends a batch, numbered if the client has an identity.
@@ -133,6 +149,7 @@ func (w *recordWorld) produce(c *recordClient, partition string) {
 		}
 		require.Nil(w.t, out[0].Err)
 		w.note(partition, out[0].Base, "committed", values...)
+		w.over()
 		return
 	}
 	require.NoError(w.t, w.again(send))
@@ -208,7 +225,7 @@ func (w *recordWorld) step() {
 		w.target.Clock.Advance(time.Duration(w.r.IntN(3000)) * time.Millisecond)
 		w.target.Settle(w.e)
 	case n < 97:
-		w.e = w.target.Reopen(w.r.IntN(2) == 0)
+		w.reopen(w.r.IntN(2) == 0)
 	default:
 		w.verify()
 	}
@@ -351,7 +368,7 @@ func TestRandomRecords(t *testing.T) {
 			w.start(c)
 			w.clients = append(w.clients, c)
 		}
-		for range 250 {
+		for range 350 {
 			w.step()
 		}
 		w.verify()

@@ -119,10 +119,7 @@ func (m *machine) reopen(crash bool) engine.Engine {
 		return m.open()
 	}
 	if err := m.node.Close(m.life.ctx); err != nil {
-		if m.life.ctx.Err() == nil {
-			panic(err)
-		}
-		return m.reopen(true) // the power, armed before, went while the node stopped
+		panic(err)
 	}
 	m.life.end(errOver)
 	return m.open()
