@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"time"
 
@@ -112,6 +113,8 @@ func (c *cell) pressed(ctx context.Context, o *options, l kafkaload.Options) err
 	r.Add("accepted", float64(c.result.Produced)/seconds, "msg/s")
 	r.Add("consumed", float64(c.result.Consumed)/seconds, "msg/s")
 	r.Add("consumed of accepted", float64(c.result.Consumed)/float64(max(c.result.Produced, 1)), "")
+	r.Add("consumed of accepted, worst window", worstShare(c.result), "")
+	r.Add("consumed of the capacity", float64(c.result.Consumed)/seconds/rate, "")
 	r.Violations = append(r.Violations, capacity.Violations...)
 	c.fill(&l)
 	return nil
@@ -120,6 +123,16 @@ func (c *cell) pressed(ctx context.Context, o *options, l kafkaload.Options) err
 // ratePerSecond counts records that came in and went out.
 func ratePerSecond(r *kafkaload.Result) float64 {
 	return float64(min(r.Produced, r.Consumed)) / r.Elapsed.Seconds()
+}
+
+// worstShare is the least that consumers got in a window of what was accepted in it.
+func worstShare(r *kafkaload.Result) float64 {
+	worst := math.Inf(1)
+	for i := range r.Windows {
+		w := &r.Windows[i]
+		worst = min(worst, float64(w.Consumed)/float64(max(w.Produced, 1)))
+	}
+	return worst
 }
 
 func worstWindow(r *kafkaload.Result) (worst time.Duration) {
@@ -168,6 +181,8 @@ func (c *cell) fill(l *kafkaload.Options) {
 	r.Add("bytes of a fetch request", float64(w.FetchBytes)/float64(max(w.Fetches, 1)), "B")
 	r.Add("fetch request bytes per message", float64(w.FetchBytes)/float64(max(res.Consumed, 1)), "B")
 	r.Add("fetch answer bytes per message", float64(w.FetchedBytes)/float64(max(res.Consumed, 1)), "B")
+	r.Add("answer to a fetch", float64(w.FetchTime.Microseconds())/float64(max(w.Fetches, 1)), "us")
+	r.Add("consumers waiting for answers", w.FetchTime.Seconds()/seconds/float64(max(l.Consumers, 1)), "of their time")
 	r.Add("repeats", float64(res.Repeats), "msg")
 	r.Add("left", float64(res.Left), "msg")
 	r.Violations = append(r.Violations, res.Violations...)

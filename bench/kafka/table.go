@@ -133,13 +133,16 @@ func (t *table) overloads(w io.Writer) {
 			continue
 		}
 		n, _ := c.report.Get("consumed of accepted")
+		worst, _ := c.report.Get("consumed of accepted, worst window")
+		kept, _ := c.report.Get("consumed of the capacity")
 		offered, _ := c.report.Get("offered")
 		accepted, _ := c.report.Get("accepted")
-		said := verdict(n >= holdOverload)
+		said := verdict(n >= holdOverload && kept >= holdOverload)
 		if accepted > tookAll*offered {
 			said = "no overload, it took all that was offered: the capacity was measured too low"
 		}
-		fmt.Fprintf(w, "%d partitions, %s: consumed %.3f of accepted (hold %.1f): %s\n", c.partitions, c.target, n, holdOverload, said)
+		fmt.Fprintf(w, "%d partitions, %s: consumed %.3f of accepted, %.3f in the worst window, and %.3f of the capacity (hold %.1f): %s\n",
+			c.partitions, c.target, n, worst, kept, holdOverload, said)
 	}
 }
 

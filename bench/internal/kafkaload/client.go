@@ -21,6 +21,7 @@ const (
 type wire struct {
 	produces, batches, fetches             atomic.Uint64
 	produceBytes, fetchBytes, fetchedBytes atomic.Uint64
+	fetchNanos                             atomic.Int64
 }
 
 // OnBrokerWrite counts a request.
@@ -35,10 +36,11 @@ func (w *wire) OnBrokerWrite(_ kgo.BrokerMetadata, key int16, n int, _, _ time.D
 	}
 }
 
-// OnBrokerRead counts a response.
-func (w *wire) OnBrokerRead(_ kgo.BrokerMetadata, key int16, n int, _, _ time.Duration, _ error) {
+// OnBrokerRead counts a response, and how long it took from its request on until all of it was here.
+func (w *wire) OnBrokerRead(_ kgo.BrokerMetadata, key int16, n int, wait, took time.Duration, _ error) {
 	if key == keyFetch {
 		w.fetchedBytes.Add(uint64(n))
+		w.fetchNanos.Add(int64(wait + took))
 	}
 }
 

@@ -36,6 +36,8 @@ type Result struct {
 type Wire struct {
 	Produces, Batches, ProduceBytes   uint64
 	Fetches, FetchBytes, FetchedBytes uint64
+	// FetchTime is what consumers waited for answers; the rest of their time is their own.
+	FetchTime time.Duration
 }
 
 // run is a load under way.

@@ -59,7 +59,8 @@ func (r *run) newMeters() (m meters, err error) {
 func (r *run) moment(m *meters) moment {
 	w := &r.wire
 	out := moment{at: time.Now(), loader: m.loader.Read(),
-		wire: Wire{w.produces.Load(), w.batches.Load(), w.produceBytes.Load(), w.fetches.Load(), w.fetchBytes.Load(), w.fetchedBytes.Load()}}
+		wire: Wire{w.produces.Load(), w.batches.Load(), w.produceBytes.Load(), w.fetches.Load(), w.fetchBytes.Load(), w.fetchedBytes.Load(),
+			time.Duration(w.fetchNanos.Load())}}
 	if m.broker != nil {
 		out.broker = m.broker.Read()
 	}
@@ -68,7 +69,7 @@ func (r *run) moment(m *meters) moment {
 
 func (w Wire) sub(b Wire) Wire {
 	return Wire{w.Produces - b.Produces, w.Batches - b.Batches, w.ProduceBytes - b.ProduceBytes, w.Fetches - b.Fetches,
-		w.FetchBytes - b.FetchBytes, w.FetchedBytes - b.FetchedBytes}
+		w.FetchBytes - b.FetchBytes, w.FetchedBytes - b.FetchedBytes, w.FetchTime - b.FetchTime}
 }
 
 // measure closes windows until the counted time is over, or enough was produced in it, and adds up those that count.
