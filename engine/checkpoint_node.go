@@ -82,7 +82,8 @@ type files struct {
 	images    int    // taken and not closed: nothing is given away, no frame moves
 	mover     *mover // its pass runs in a goroutine of its own
 
-	duty duty // shared with ids
+	duty   duty // of what merges and counts, shared with ids
+	saving duty // of checkpoints: a snapshot keeps what changes meanwhile, so that it should not wait for merges
 }
 
 // checkpointJob is the state at a Mark, frozen.
@@ -97,6 +98,14 @@ type checkpointJob struct {
 	ids chan []format.ManifestFile
 }
 
+// letGo gives up the snapshot: as long as it is held, apply copies aside what changes.
+func (job *checkpointJob) letGo() {
+	if job.snap != nil {
+		job.snap.Release()
+		job.snap = nil
+	}
+}
+
 func newFiles(n *Node) *files {
 	f := &files{n: n, nudge: make(chan struct{}, 1), asked: make(chan chan struct{}), calls: make(chan func()), quit: make(chan struct{}),
 		since: n.cfg.Clock.Mono()}
@@ -104,7 +113,9 @@ func newFiles(n *Node) *files {
 	f.mu.stored = map[uint32]map[format.QueueID]*sidecar.Queue{}
 	f.mu.closed = map[uint32]bool{}
 	f.giveAway = map[uint32]bool{}
-	f.duty.clock, f.duty.quit, f.duty.pause = n.cfg.Clock, n.stopping, dutyPause
+	for _, d := range []*duty{&f.duty, &f.saving} {
+		d.clock, d.quit, d.pause = n.cfg.Clock, n.stopping, dutyPause
+	}
 	f.mover = newMover(n, f.quit)
 	return f
 }
@@ -129,8 +140,10 @@ func (f *files) pause() error {
 
 func (f *files) start() {
 	f.started = true
-	f.duty.before = &f.n.ids.duty
-	f.duty.on.Store(true)
+	for _, d := range []*duty{&f.duty, &f.saving} {
+		d.before = &f.n.ids.duty
+		d.on.Store(true)
+	}
 	f.mover.nextBulk = f.firstBulk()
 	f.n.ids.start()
 	f.done.Add(1)
@@ -388,7 +401,7 @@ func (f *files) writeJob() error {
 		return nil
 	}
 	err := f.write(job)
-	job.snap.Release()
+	job.letGo()
 	defer f.n.house.poke() // keyed rows may have filled memory again meanwhile
 	f.mu.Lock()
 	defer f.mu.Unlock()

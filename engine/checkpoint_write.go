@@ -49,6 +49,7 @@ func (f *files) write(job *checkpointJob) error {
 	if err != nil {
 		return err
 	}
+	job.letGo() // before the id runs are waited for
 	g := f.group()
 	position := format.ManifestCheckpoint{Mark: job.mark.Number, Index: job.mark.Index, File: added[len(added)-1].Number}
 	if len(g.Checkpoints) > 0 {
@@ -317,7 +318,7 @@ const (
 
 // pace waits between pieces of a large file, so that commits keep their latency.
 func (f *files) pace(bytes int) {
-	f.duty.rest()
+	f.saving.rest()
 	f.paced += bytes
 	if f.paced < paceBytes {
 		return
