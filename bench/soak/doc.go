@@ -9,6 +9,6 @@
 //
 // The windows after the warm-up are judged: RSS, descriptors and disk each vary by less than --vary of their median (the
 // largest less the smallest), no window has a p99 above --worst, and the p99 of all is at most --p99. Order, gaps and
-// repeats are judged throughout. Behind it the capacity is measured again, with full windows, and what was offered must be
-// at least the share of that. It exits with an error when anything did not hold.
+// repeats are judged throughout. Behind it the capacity is measured again, with full windows and for --held, longer than a
+// round of all merges takes, and what was offered must be at least the share of that. It exits with an error when anything did not hold.
 package main

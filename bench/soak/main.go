@@ -22,6 +22,7 @@ type options struct {
 	keep       bool
 	share      float64
 	calibrate  time.Duration
+	held       time.Duration
 	vary       float64
 	worst, p99 time.Duration
 	window     int64
@@ -42,7 +43,8 @@ func main() {
 	flag.IntVar(&l.Consumers, "consumers", l.Consumers, "connections that pop and ack")
 	flag.Float64Var(&l.Rate, "rate", 0, "messages a second; 0 offers the share of what a new node reaches")
 	flag.Float64Var(&o.share, "share", 0.7, "share of the capacity to offer; what the node reaches with full windows is measured behind it and judges")
-	flag.DurationVar(&o.calibrate, "calibrate", 30*time.Second, "time to measure a capacity, after a third of it")
+	flag.DurationVar(&o.calibrate, "calibrate", 30*time.Second, "time to measure the capacity of the new node, after a third of it")
+	flag.DurationVar(&o.held, "held", 10*time.Minute, "time to measure the capacity with full windows")
 	flag.DurationVar(&l.Warmup, "warmup", 20*time.Minute, "time before windows are judged")
 	flag.DurationVar(&l.Duration, "duration", time.Hour, "time judged")
 	flag.DurationVar(&l.Window, "window", l.Window, "width of a window")
@@ -89,7 +91,7 @@ func run(ctx context.Context, o *options) (*report.Report, error) {
 	l.OnWindow = func(w load.Window) { fmt.Fprintln(out, w) }
 	capacity := 0.0
 	if l.Rate == 0 {
-		if capacity, err = measureCapacity(ctx, o, "calibrate"); err != nil {
+		if capacity, err = measureCapacity(ctx, o, "calibrate", o.calibrate); err != nil {
 			return nil, err
 		}
 		l.Rate = capacity * o.share
@@ -101,7 +103,7 @@ func run(ctx context.Context, o *options) (*report.Report, error) {
 	}
 	r := judge(o, res)
 	r.Add("capacity when new", capacity, "msg/s")
-	full, err := measureCapacity(ctx, o, "after")
+	full, err := measureCapacity(ctx, o, "after", o.held)
 	if err != nil {
 		return nil, err
 	}
@@ -117,10 +119,11 @@ func run(ctx context.Context, o *options) (*report.Report, error) {
 }
 
 // measureCapacity is what producers and consumers reach together on a queue of their own, which goes away by retention.
-// A new node has no older ids to look through: what it holds for good is less, and is measured behind the soak.
-func measureCapacity(ctx context.Context, o *options, queue string) (float64, error) {
+// A new node has no older ids to look through, and any node puts merges off for some minutes: what it holds for good is less, and is
+// measured behind the soak, for longer than a round of all merges takes.
+func measureCapacity(ctx context.Context, o *options, queue string, lasts time.Duration) (float64, error) {
 	c := o.load
-	c.Queue, c.Rate, c.Warmup, c.Duration = queue, 0, o.calibrate/3, o.calibrate
+	c.Queue, c.Rate, c.Warmup, c.Duration = queue, 0, o.calibrate/3, lasts
 	res, err := load.Run(ctx, c)
 	if err != nil {
 		return 0, err
