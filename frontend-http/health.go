@@ -122,9 +122,33 @@ func health(c *call) error {
 	o.key("apply").open('{')
 	o.strOrNull("failure", s.Why)
 	o.key("skipped").open('[')
-	o.close(']').close('}').close('}').close('}')
+	o.close(']').close('}')
+	o.groups(s.Groups)
+	o.close('}').close('}')
 	c.answerHealth(ready, o.b)
 	return nil
+}
+
+// groups tells of each raft group where there are several; what stands above it is then the first one's.
+func (o *out) groups(all []engine.GroupStatus) {
+	if len(all) == 0 {
+		return
+	}
+	o.key("groups").open('[')
+	for i := range all {
+		g := &all[i]
+		o.open('{')
+		o.count("group", uint64(g.Group))
+		o.str("role", g.Role)
+		o.replica("leader", g.Leader)
+		o.count("term", uint64(g.Term))
+		o.count("applied", uint64(g.Applied))
+		o.bool("quorum", g.Quorum)
+		o.bool("canWrite", g.CanWrite)
+		o.strOrNull("why", g.Why)
+		o.close('}')
+	}
+	o.close(']')
 }
 
 func status(c *call) error {

@@ -7,15 +7,16 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
+	"queen/bench/internal/nodes"
 	"queen/bench/internal/report"
 )
 
 // judge holds the histories against what must hold.
-func judge(c *cluster, h *history, r *report.Report) {
+func judge(c *nodes.Cluster, h *history, r *report.Report) {
 	for _, o := range h.odd {
 		r.Violate("unexpected answer: %s", o)
 	}
-	for i := range c.nodes {
+	for i := range c.Len() {
 		h.judgeLog(c, i, r)
 	}
 	h.judgeAcks(r)
@@ -24,7 +25,7 @@ func judge(c *cluster, h *history, r *report.Report) {
 }
 
 // judgeLog reads the whole log by way of one node.
-func (h *history) judgeLog(c *cluster, node int, r *report.Report) {
+func (h *history) judgeLog(c *nodes.Cluster, node int, r *report.Report) {
 	k := newClient(c, h, 1, node)
 	found := make([][]pushRecord, len(h.pushed))
 	for empty := 0; empty < 3; {

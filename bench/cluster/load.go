@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -12,7 +13,26 @@ import (
 	"time"
 
 	"github.com/anishathalye/porcupine"
+
+	"queen/bench/internal/nodes"
+	"queen/bench/internal/report"
 )
+
+// loadOptions say who the clients are.
+type loadOptions struct {
+	partitions, consumers, keyers int
+	kafka                         bool
+}
+
+func loadFlags(o *options) {
+	flag.IntVar(&o.partitions, "partitions", 8, "partitions, each with its producer")
+	flag.IntVar(&o.consumers, "consumers", 6, "consumers of the group")
+	flag.IntVar(&o.keyers, "keyers", 4, "clients of the keys")
+}
+
+func newHistory(o options) *history {
+	return &history{begin: time.Now(), pushed: make([][]pushRecord, o.partitions)}
+}
 
 // leaseSeconds is short, so that leases end during faults.
 const leaseSeconds = 4
@@ -60,16 +80,54 @@ func (h *history) note(format string, args ...any) {
 
 // client speaks to one node at a time, and to the next one after a failure.
 type client struct {
-	c    *cluster
+	c    *nodes.Cluster
 	h    *history
 	at   int
 	http *http.Client
 	r    *rand.Rand
 }
 
-func newClient(c *cluster, h *history, seed uint64, number int) *client {
-	return &client{c: c, h: h, at: number % len(c.nodes), r: rand.New(rand.NewPCG(seed, uint64(number))),
+func newClient(c *nodes.Cluster, h *history, seed uint64, number int) *client {
+	return &client{c: c, h: h, at: number % c.Len(), r: rand.New(rand.NewPCG(seed, uint64(number))),
 		http: &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 4}}}
+}
+
+// load runs the clients while faults are done, and then until everything is consumed.
+func (o *options) load(c *nodes.Cluster, h *history, r *report.Report, harm func() error) error {
+	var stop, drained atomic.Bool
+	var makers, takers sync.WaitGroup
+	number := 0
+	start := func(wg *sync.WaitGroup, f func(*client)) {
+		k := newClient(c, h, o.seed, number)
+		number++
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			f(k)
+		}()
+	}
+	for p := range o.partitions {
+		start(&makers, func(k *client) { k.produce(p, &stop) })
+	}
+	for i := range o.keyers {
+		start(&makers, func(k *client) { k.key(i, &stop) })
+	}
+	for range o.consumers {
+		start(&takers, func(k *client) { k.consume(&drained) })
+	}
+	err := harm()
+	c.Heal()
+	stop.Store(true)
+	makers.Wait()
+	drained.Store(true)
+	done := make(chan struct{})
+	go func() { takers.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(2 * time.Minute):
+		r.Violate("not everything was consumed within two minutes")
+	}
+	return err
 }
 
 // call returns status 0 for an answer that did not come.
@@ -78,7 +136,7 @@ func (k *client) call(method, path string, body any, out any) int {
 	if body != nil {
 		b, _ = json.Marshal(body) // our own structs
 	}
-	req, err := http.NewRequest(method, k.c.urls[k.at]+path, bytes.NewReader(b))
+	req, err := http.NewRequest(method, k.c.URL(k.at)+path, bytes.NewReader(b))
 	if err != nil {
 		panic(err)
 	}
@@ -106,7 +164,7 @@ func (k *client) call(method, path string, body any, out any) int {
 
 // elsewhere turns to another node, after a moment.
 func (k *client) elsewhere() {
-	k.at = (k.at + 1) % len(k.c.nodes)
+	k.at = (k.at + 1) % k.c.Len()
 	time.Sleep(time.Duration(20+k.r.IntN(30)) * time.Millisecond)
 }
 

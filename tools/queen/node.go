@@ -57,7 +57,7 @@ func startNode(c *config.Config, log *slog.Logger, quit <-chan struct{}) (*node,
 		return nil, err
 	}
 	n := &node{config: c, log: log, ready: readyFile{PID: os.Getpid()}, served: make(chan ended, len(config.KnownFrontends))}
-	ticks := clock.Real()
+	ticks := systemClock()
 	var err error
 	if n.auth, err = openAuth(c, log); err != nil {
 		return nil, err

@@ -3,5 +3,5 @@
 //
 // It keeps, for every file, the bytes that each write replaced until a flush of that file; a crash puts them back. Names
 // (create, rename, unlink) are kept. With Lie a flush is answered and does nothing: a node on it is a node whose flushes
-// were taken out.
+// were taken out. Delay makes flushes slow.
 package lossyfs

@@ -6,23 +6,40 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"github.com/hanwen/go-fuse/v2/fs"
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// FS is a mounted file system. It is for one goroutine.
+// FS is a mounted file system. Crash and Unmount are for one goroutine, the rest for any.
 type FS struct {
 	dir, backing string
 	journal      journal
+	stall        stall
 	server       *fuse.Server
 }
 
 // Mount shows backing at dir, an empty directory. It needs the right to mount.
 func Mount(dir, backing string, lie bool) (*FS, error) {
-	f := &FS{dir: dir, backing: backing, journal: journal{lie: lie}}
-	return f, f.mount()
+	f := &FS{dir: dir, backing: backing}
+	f.Lie(lie)
+	if err := f.mount(); err != nil {
+		return nil, err
+	}
+	return f, nil
 }
+
+// Lie says whether flushes are answered and not done from now on.
+func (f *FS) Lie(on bool) { f.journal.lie.Store(on) }
+
+// Delay holds each flush up that comes from now on, for d at most; 0 ends it, and lets go those that are held up. It says how
+// many the delay before held up, and for how long the one that waited longest.
+func (f *FS) Delay(d time.Duration) (held int, longest time.Duration) { return f.stall.set(d) }
+
+// Release ends a delay as Delay(0) does, and leaves it to that to tell: whoever kills a process of which a flush is held up
+// needs it, since the kernel waits for the flush.
+func (f *FS) Release() { f.stall.end() }
 
 func (f *FS) mount() error {
 	var st syscall.Stat_t
@@ -154,6 +171,7 @@ func (h *handle) Write(ctx context.Context, data []byte, off int64) (uint32, sys
 }
 
 func (h *handle) Fsync(ctx context.Context, flags uint32) syscall.Errno {
+	h.fs.stall.wait()
 	h.fs.journal.flush(h.os)
 	return 0
 }

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -49,4 +50,51 @@ func TestCrash(t *testing.T) {
 		require.NoError(t, f.Unmount())
 		unmounted = true
 	}
+}
+
+// TestDelay: a flush is held up until the delay ends and is a flush then, one that is not held up is not counted, and who waits goes on when
+// the delay ends early.
+func TestDelay(t *testing.T) {
+	dir, backing := t.TempDir(), t.TempDir()
+	f, err := Mount(dir, backing, false)
+	if err != nil {
+		t.Skipf("can not mount: %v", err)
+	}
+	t.Cleanup(func() { require.NoError(t, f.Unmount()) })
+	name := filepath.Join(dir, "a")
+	file, err := os.Create(name)
+	require.NoError(t, err)
+	_, err = file.WriteString("text")
+	require.NoError(t, err)
+	require.NoError(t, file.Sync())
+	held, longest := f.Delay(time.Hour)
+	require.Zero(t, held)
+	require.Zero(t, longest)
+
+	_, err = file.WriteString(" and more")
+	require.NoError(t, err)
+	flushed := make(chan error)
+	go func() { flushed <- file.Sync() }()
+	require.Eventually(t, func() bool {
+		f.stall.mu.Lock()
+		defer f.stall.mu.Unlock()
+		return f.stall.held == 1
+	}, time.Minute, time.Millisecond)
+	select {
+	case <-flushed:
+		t.Fatal("the flush ended before the delay")
+	default:
+	}
+	f.Release()
+	require.NoError(t, <-flushed)
+	held, longest = f.Delay(0)
+	require.Equal(t, 1, held)
+	require.Positive(t, longest)
+	held, _ = f.Delay(0)
+	require.Zero(t, held, "told once")
+	require.NoError(t, file.Close())
+	require.NoError(t, f.Crash())
+	got, err := os.ReadFile(name)
+	require.NoError(t, err)
+	require.Equal(t, "text and more", string(got))
 }

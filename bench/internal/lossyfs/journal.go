@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 )
 
@@ -16,7 +17,7 @@ type journal struct {
 		// lost and flushed count bytes: given back at crashes, made durable by flushes.
 		lost, flushed int64
 	}
-	lie bool
+	lie atomic.Bool
 }
 
 // history is one file's unflushed changes, oldest first. file is open for the undo.
@@ -70,7 +71,7 @@ func (j *journal) note(f *os.File, off int64, n int) error {
 // flush forgets a file's changes: they are durable.
 func (j *journal) flush(f *os.File) {
 	var st syscall.Stat_t
-	if j.lie || syscall.Fstat(int(f.Fd()), &st) != nil {
+	if j.lie.Load() || syscall.Fstat(int(f.Fd()), &st) != nil {
 		return
 	}
 	j.mu.Lock()

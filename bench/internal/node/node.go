@@ -48,6 +48,8 @@ type Options struct {
 	Args, Env []string
 	// Wait bounds the start; 0 means 2 minutes.
 	Wait time.Duration
+	// Spawned, if it is set, is told of the process before that is ready.
+	Spawned func(procfs.Process)
 }
 
 // Node is a running node.
@@ -91,6 +93,9 @@ func Start(o Options) (*Node, error) {
 	n := &Node{Options: o}
 	if n.process, err = child.Start(cmd); err != nil {
 		return nil, err
+	}
+	if o.Spawned != nil {
+		o.Spawned(n.process.PID)
 	}
 	for {
 		if text, err := os.ReadFile(ready); err == nil {
