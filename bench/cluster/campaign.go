@@ -39,7 +39,8 @@ func (k *campaign) flags() {
 }
 
 // notPassed are the flags that a run of a campaign has its own values for, or none.
-var notPassed = []string{"campaign", "parallel", "from", "count", "out", "binary", "faults", "nodes", "seed", "json", "broken", "failovers", "transfers", "each"}
+var notPassed = []string{"campaign", "parallel", "from", "count", "out", "binary", "faults", "nodes", "seed", "json", "broken", "failovers",
+	"transfers", "each"}
 
 // pairs are what is done together.
 var pairs = []string{"kill+slow", "partition+clock", "pause+member", "power+oneway", "deaf+killany", "restart+slow", "kill+clock", "drain+killany",
