@@ -1,173 +1,229 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
-	"slices"
+	"math"
 	"time"
-
-	"github.com/anishathalye/porcupine"
 
 	"queen/bench/internal/nodes"
 	"queen/bench/internal/report"
 )
 
-// judge holds the histories against what must hold.
+// judge holds what is there at the end, on every node, against what clients were told, and tells what was found before.
 func judge(c *nodes.Cluster, h *history, r *report.Report) {
-	for _, o := range h.odd {
-		r.Violate("unexpected answer: %s", o)
+	h.judgeTaken() // before the nodes are read: what they have beyond what was told is nobody's
+	h.check(h.keys.judge(math.MaxInt)...)
+	for node := range c.Len() {
+		if !c.Up(node) {
+			continue // it ended by itself, which is told elsewhere
+		}
+		k := newClient(c, h, 1, node)
+		for k.tenant = range h.tenants {
+			for _, l := range h.order {
+				if l.tenant == k.tenant && len(l.sent) > 0 {
+					k.judgeLane(l)
+				}
+			}
+			k.judgeCounters()
+			k.judgeLetters()
+			k.judgeTimers()
+		}
 	}
-	for i := range c.Len() {
-		h.judgeLog(c, i, r)
+	if h.kafka != nil {
+		h.judgeKafka(c)
 	}
-	h.judgeAcks(r)
-	h.judgeLeases(r)
-	h.judgeKeys(r)
+	h.judgeGroups(r)
+	h.tell(r)
+	h.count(r)
 }
 
-// judgeLog reads the whole log by way of one node.
-func (h *history) judgeLog(c *nodes.Cluster, node int, r *report.Report) {
-	k := newClient(c, h, 1, node)
-	found := make([][]pushRecord, len(h.pushed))
-	for empty := 0; empty < 3; {
-		var got popAnswer
-		status := k.call("GET", fmt.Sprintf("/api/v1/pop/queue/q?consumerGroup=judge%d&subscriptionMode=all&batch=1000&partitions=64&autoAck=true", node), nil, &got)
+// judgeTaken wants all that is in a lane with consumers to have been acked.
+func (h *history) judgeTaken() {
+	for _, l := range h.order {
+		if n := l.left(); n > 0 && consumed(l.queue) {
+			h.violate("%v: message at offset %d was never acked, nor are %d behind it", l, l.taking.settled(), n-1)
+		}
+	}
+}
+
+// consumed tells whether a native consumer group reads a queue to its end.
+func consumed(queue string) bool {
+	switch queue {
+	case plainQueue, sourceQueue, poisonQueue, kafTopic:
+		return true
+	}
+	return false
+}
+
+// judgeGroups tells how many tenants each raft group holds: none must be without, if there are enough.
+func (h *history) judgeGroups(r *report.Report) {
+	of := map[int]map[int]bool{}
+	for _, l := range h.order {
+		if l.group > 0 {
+			if of[l.group] == nil {
+				of[l.group] = map[int]bool{}
+			}
+			of[l.group][l.tenant] = true
+		}
+	}
+	for g := 1; g <= h.groups; g++ {
+		n := len(of[g])
+		r.Add(fmt.Sprint("tenants in raft group ", g), float64(n), "")
+		if n == 0 && len(h.tenants) >= h.groups {
+			h.violate("no tenant is in raft group %d, so that nothing was asked of it", g)
+		}
+	}
+}
+
+// count tells how much there was of what is judged.
+func (h *history) count(r *report.Report) {
+	filed, shots, early, late := 0, 0, 0, time.Duration(0)
+	for t := range h.tenants {
+		filed += h.letters[t].filed
+		shots += len(h.timers[t].shots)
+		early += h.timers[t].early
+		late = max(late, h.timers[t].late)
+	}
+	messages := map[string]int64{}
+	for _, l := range h.order {
+		messages[l.queue] += l.top()
+	}
+	r.Add("deliveries", float64(h.delivered.Load()), "")
+	for _, q := range []string{plainQueue, sourceQueue, poisonQueue, natTopic, kafTopic} {
+		r.Add("messages of "+q, float64(messages[q]), "")
+	}
+	r.Add("pushes repeated", float64(h.repeated.Load()), "")
+	r.Add("dead letters", float64(filed), "")
+	r.Add("timers", float64(shots), "")
+	r.Add("timers early, clocks jumping", float64(early), "")
+	r.Add("timer that came latest", late.Seconds(), "s")
+	r.Add("key operations", float64(h.keys.done), "")
+	if h.kafka != nil {
+		r.Add("transactions over Kafka", float64(h.kafka.committed.Load()), "")
+		r.Add("of those aborted", float64(h.kafka.aborted.Load()), "")
+		r.Add("assignments of Kafka's group", float64(h.kafka.assigned.Load()), "")
+	}
+}
+
+// judgeLane reads a lane from the client's node.
+func (k *client) judgeLane(l *lane) {
+	reading := l.read(k.at)
+	err := k.fetch(l.queue, l.partition, func(r *record) error {
+		w, n, err := l.parse(r.Offset, r.Payload)
+		if err != nil {
+			return err
+		}
+		if want := fmt.Sprintf("%d-%d", w, n); !l.kafka && l.queue != indexQueue && r.TransactionID != want {
+			return fmt.Errorf("%v: offset %d has id %q, and was pushed as %q", l, r.Offset, r.TransactionID, want)
+		}
+		return reading.take(w, n, r.Offset, r.TS)
+	})
+	if err == nil {
+		if l.queue == sourceQueue { // what the index has to hold
+			k.h.lanes[place{l.tenant, indexQueue, l.partition}].owes(int(reading.at))
+		}
+		err = reading.end()
+	}
+	if err != nil {
+		k.h.violate("read from node %d: %v", k.at+1, err)
+	}
+}
+
+// owes notes that the first n messages of its only writer have to be there.
+func (l *lane) owes(n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.acked[0] = max(l.acked[0], n)
+}
+
+// record is a message as a read by offset gives it.
+type record struct {
+	Offset        int64
+	TransactionID string
+	Payload       json.RawMessage
+	TS            time.Time
+}
+
+type fetched struct {
+	Error         string
+	Records       []record
+	HighWatermark int64
+}
+
+// behindMost is how long a node may take to have what another one has.
+const behindMost = 30 * time.Second
+
+// fetch reads a partition from the client's node, up to where any node says that it ends. It stops at the first error.
+func (k *client) fetch(queue, partition string, visit func(*record) error) error {
+	end, err := k.end(queue, partition)
+	if err != nil {
+		return err
+	}
+	for at, since := int64(0), time.Now(); at < end; {
+		f, ok := k.fetchFrom(k.at, queue, partition, at, 8<<20, 200)
 		switch {
-		case status == 204 || status == 200 && len(got.Messages) == 0:
-			empty++
-		case status != 200:
-			r.Violate("node %d: the log can not be read: %d", node+1, status)
-			return
+		case ok && len(f.Records) > 0:
+			since = time.Now()
+		case time.Since(since) > behindMost:
+			return fmt.Errorf("%s/%s can not be read from offset %d on, another node has %d messages (%s)", queue, partition, at, end, f.Error)
 		}
-		for _, m := range got.Messages {
-			var p int
-			at, _ := m.Offset.Int64()
-			if _, err := fmt.Sscanf(m.Partition, "p%d", &p); err == nil && p < len(found) {
-				found[p] = append(found[p], pushRecord{m.TransactionID, at})
+		for i := range f.Records {
+			if r := &f.Records[i]; r.Offset < end {
+				if err := visit(r); err != nil {
+					return err
+				}
+				at = r.Offset + 1
+			} else {
+				at = end
 			}
 		}
 	}
-	for p := range found {
-		h.judgePartition(node, p, found[p], r)
-	}
+	return nil
 }
 
-func (h *history) judgePartition(node, p int, found []pushRecord, r *report.Report) {
-	at := 0
-	for _, want := range h.pushed[p] {
-		maybe := want.id[len(want.id)-1] == '?'
-		if at < len(found) && (found[at].id == want.id || maybe && found[at].id+"?" == want.id) {
-			if want.offset >= 0 && !maybe && found[at].offset != want.offset {
-				r.Violate("node %d: %s is at %d, its pusher was told %d", node+1, want.id, found[at].offset, want.offset)
+// end is the highest end of a partition that a node tells.
+func (k *client) end(queue, partition string) (end int64, err error) {
+	for node := range k.c.Len() {
+		if !k.c.Up(node) {
+			continue
+		}
+		for since := time.Now(); ; {
+			f, ok := k.fetchFrom(node, queue, partition, 0, 1, 0)
+			if ok {
+				end = max(end, f.HighWatermark)
+				break
 			}
-			if found[at].offset != int64(at) {
-				r.Violate("node %d: partition %d: offset %d comes as number %d", node+1, p, found[at].offset, at)
+			if time.Since(since) > behindMost {
+				return 0, fmt.Errorf("node %d does not say where %s/%s ends: %s", node+1, queue, partition, f.Error)
 			}
-			at++
-		} else if !maybe {
-			r.Violate("node %d: partition %d: %s was acknowledged and is not at its place", node+1, p, want.id)
-			return
+			time.Sleep(50 * time.Millisecond)
 		}
 	}
-	if at != len(found) {
-		r.Violate("node %d: partition %d holds %d messages that nobody pushed, the first is %s", node+1, p, len(found)-at, found[at].id)
-	}
+	return end, nil
 }
 
-// judgeAcks: what was acked is not delivered again.
-func (h *history) judgeAcks(r *report.Report) {
-	done, maybe := map[string]time.Duration{}, map[string]bool{}
-	for i := range h.acks {
-		a := &h.acks[i]
-		maybe[a.id] = maybe[a.id] || a.unknown
-		if t, ok := done[a.id]; a.ok && (!ok || a.answered < t) {
-			done[a.id] = a.answered
-		}
+// fetchFrom asks a node once. A queue or partition that it does not know is empty.
+func (k *client) fetchFrom(node int, queue, partition string, offset int64, bytes, wait int) (fetched, bool) {
+	was := k.at
+	k.at = node
+	defer func() { k.at = was }()
+	var out struct{ Entries []fetched }
+	status := k.call("POST", "/api/v1/fetch", map[string]any{"maxWaitMs": wait, "entries": []any{
+		map[string]any{"queue": queue, "partition": partition, "offset": offset, "maxBytes": bytes}}}, &out)
+	if status != 200 || len(out.Entries) != 1 {
+		return fetched{Error: fmt.Sprint("status ", status)}, false
 	}
-	for i := range h.deliveries {
-		d := &h.deliveries[i]
-		if t, ok := done[d.id]; ok && d.asked > t {
-			r.Violate("%s was delivered to a pop sent at %v, its ack was answered at %v", d.id, d.asked, t)
-		}
-	}
-	for _, p := range h.pushed {
-		for i := range p {
-			if _, ok := done[p[i].id]; !ok && !maybe[p[i].id] && p[i].id[len(p[i].id)-1] != '?' {
-				r.Violate("%s was never acked", p[i].id)
-			}
-		}
-	}
+	f := out.Entries[0]
+	return f, f.Error == "" || f.Error == "UNKNOWN_TOPIC_OR_PARTITION"
 }
 
-// judgeLeases: a message is under one lease at a time. A second one is wrong when its delivery came before the first one,
-// claimed no earlier than its pop was sent, can have ended; unless the first was given up by an ack that was refused.
-func (h *history) judgeLeases(r *report.Report) {
-	byID := map[string][]delivery{}
-	for _, d := range h.deliveries {
-		byID[d.id] = append(byID[d.id], d)
-	}
-	for id, all := range byID {
-		slices.SortFunc(all, func(a, b delivery) int { return int(a.asked - b.asked) })
-		for i := 1; i < len(all); i++ {
-			a, b := all[i-1], all[i]
-			if a.lease != b.lease && b.came < a.asked+leaseSeconds*time.Second {
-				r.Violate("%s is under lease %s, asked at %v, and under %s, there at %v", id, a.lease, a.asked, b.lease, b.came)
-			}
+// patient calls the client's node until its answer has a status; false when it has none for a while.
+func (k *client) patient(status int, method, path string, body, out any) bool {
+	for since := time.Now(); time.Since(since) < behindMost; time.Sleep(50 * time.Millisecond) {
+		if k.call(method, path, body, out) == status {
+			return true
 		}
 	}
-}
-
-// keyState is a key's value as the model knows it.
-type keyState struct {
-	value   int
-	version uint64 // 0: absent
-}
-
-// keyModel is one key: a put replaces the value, and versions rise.
-var keyModel = porcupine.NondeterministicModel{
-	Partition: func(ops []porcupine.Operation) [][]porcupine.Operation {
-		byKey := map[string][]porcupine.Operation{}
-		for _, o := range ops {
-			key := o.Input.(keyInput).key
-			byKey[key] = append(byKey[key], o)
-		}
-		var out [][]porcupine.Operation
-		for _, l := range byKey {
-			out = append(out, l)
-		}
-		return out
-	},
-	Init: func() []any { return []any{keyState{}} },
-	Step: func(state, input, output any) []any {
-		s, in, out := state.(keyState), input.(keyInput), output.(keyOutput)
-		switch {
-		case in.put && out.unknown:
-			// A version that nobody was told: any higher one.
-			return []any{s, keyState{in.value, s.version | unknownVersion}}
-		case in.put:
-			if out.applied && out.version > s.version&^unknownVersion {
-				return []any{keyState{in.value, out.version}}
-			}
-			return nil
-		case out.found:
-			if s.version == 0 || s.value != out.value || s.version&unknownVersion == 0 && s.version != out.version {
-				return nil
-			}
-			return []any{keyState{s.value, out.version}}
-		}
-		if s.version != 0 {
-			return nil
-		}
-		return []any{s}
-	},
-	Equal: func(a, b any) bool { return a == b },
-}
-
-// unknownVersion marks a state whose version is only known to be above the rest of it.
-const unknownVersion = 1 << 63
-
-func (h *history) judgeKeys(r *report.Report) {
-	model := keyModel.ToModel()
-	if got := porcupine.CheckOperationsTimeout(model, h.keys, 60*time.Second); got != porcupine.Ok {
-		r.Violate("keys: %d operations are %v", len(h.keys), got)
-	}
+	return false
 }

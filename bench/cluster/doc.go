@@ -11,9 +11,22 @@
 // their flushes are not done, leases are not looked at when entries are applied, or pushes are answered before they are committed (patches
 // of a copy of the tree, in testdata). -failovers and -transfers measure instead how long calls wait when the leader is killed or hands over.
 //
-// Judged are: every acknowledged push is in the log, once, at the offset that was told, and the logs of all nodes are
-// equal; no message is delivered again after its ack was acknowledged, nor under a second lease while the first can not
-// have ended; every message is acked in the end; keys are linearizable (porcupine).
+// Clients are there once for each tenant, and tenants in each raft group; as the default tenant there are clients of Kafka, too, which share
+// topics with native ones. Judged are, most of it while the run goes on:
 //
-// Read first: main.go, then load.go (what clients do), check.go (what must hold), campaign.go.
+//   - logs: every acknowledged push or record is there, once, at the offset that was told, in the order of its writer, behind all that
+//     was acknowledged before it was sent; all nodes hold the same, over HTTP and over Kafka; what a reader saw stays;
+//   - dedup: a push that was acknowledged and is sent again, to another node, is a duplicate of the same message;
+//   - leases: of a partition one lives at a time, from its first possible claim to its last possible end, and is not refused while it lives;
+//   - acks: nothing is delivered again whose ack, or one of what lies behind it, was answered; nothing is skipped; everything is acked in the end;
+//   - steps: ack, counter, index and timer of a transaction took place once (workers die before, after and are too slow);
+//   - dead letters: what is refused to the end is one, once, on every node, after no fewer refusals, and is delivered no more;
+//   - timers: what was scheduled fires once, not before its time (its group's clock may go a twentieth fast), and not at all once a cancel was answered;
+//   - keys are linearizable (porcupine); calls with an Idempotency-Key count once;
+//   - Kafka's groups go on where commits were answered; transactions that consume, transform and produce copy each record once, in order.
+//
+// Times are those of this process: what came is compared with what had been sent before, and no clock of a node is believed. While wall
+// clocks of nodes jump, timers may be early, but the group's time stays near.
+//
+// Read first: main.go, campaign.go; load.go (who the clients are); lane.go and taking.go (what is kept of a partition); check.go.
 package main

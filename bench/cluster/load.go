@@ -1,335 +1,187 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
+	"context"
 	"flag"
-	"fmt"
-	"io"
-	"math/rand/v2"
-	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/anishathalye/porcupine"
 
 	"queen/bench/internal/nodes"
 	"queen/bench/internal/report"
 )
 
-// loadOptions say who the clients are.
+// loadOptions say who the clients are; all but the Kafka ones are there once for each tenant.
 type loadOptions struct {
-	partitions, consumers, keyers int
-	kafka                         bool
+	partitions, consumers, keyers, workers int
+	kafka                                  bool
 }
 
 func loadFlags(o *options) {
-	flag.IntVar(&o.partitions, "partitions", 8, "partitions, each with its producer")
-	flag.IntVar(&o.consumers, "consumers", 6, "consumers of the group")
-	flag.IntVar(&o.keyers, "keyers", 4, "clients of the keys")
+	flag.IntVar(&o.partitions, "partitions", 4, "partitions of each tenant that are pushed to; every other one has two producers")
+	flag.IntVar(&o.consumers, "consumers", 3, "consumers of each tenant that pop them")
+	flag.IntVar(&o.keyers, "keyers", 2, "clients of each tenant's keys")
+	flag.IntVar(&o.workers, "workers", 2, "workers of each tenant that take steps")
+	flag.BoolVar(&o.kafka, "kafka", true, "load the nodes over Kafka as well, as the default tenant")
 }
 
-func newHistory(o options) *history {
-	return &history{begin: time.Now(), pushed: make([][]pushRecord, o.partitions)}
+// crew is who loads the nodes. Makers work until they are stopped; takers until all that was made is taken.
+type crew struct {
+	c              *nodes.Cluster
+	h              *history
+	o              *options
+	stop, made     atomic.Bool // makers are to end; have ended
+	over           atomic.Bool // the run is given up, and so is ctx
+	ctx            context.Context
+	cancel         context.CancelFunc
+	makers, takers sync.WaitGroup
+	number         int
 }
 
-// leaseSeconds is short, so that leases end during faults.
-const leaseSeconds = 4
-
-// history is what clients saw. Times are since the start of the run, by one clock.
-type history struct {
-	begin time.Time
-	mu    sync.Mutex
-	// pushed is, by partition, what the log has to hold: ids in order, and the offset that was told, -1 for none.
-	pushed     [][]pushRecord
-	deliveries []delivery
-	acks       []ackRecord
-	keys       []porcupine.Operation
-	acked      atomic.Int64 // operations acknowledged, of any kind
-	odd        []string     // answers that no client should get
+func (w *crew) client(tenant int) *client {
+	k := newClient(w.c, w.h, w.o.seed, w.number)
+	k.tenant, k.over = tenant, &w.over
+	w.number++
+	return k
 }
 
-type pushRecord struct {
-	id     string
-	offset int64
+func (w *crew) maker(tenant int, f func(*client)) {
+	k := w.client(tenant)
+	w.makers.Go(func() { f(k) })
 }
 
-type delivery struct {
-	partition, id string
-	lease         string
-	asked, came   time.Duration
+func (w *crew) taker(tenant int, f func(*client)) {
+	k := w.client(tenant)
+	w.takers.Go(func() { f(k) })
 }
 
-type ackRecord struct {
-	partition, id, lease string
-	sent, answered       time.Duration
-	ok                   bool
-	unknown              bool // no verdict came: it may have counted
+// rest finds out when a taker can go home.
+type rest struct {
+	w     *crew
+	empty time.Duration // since when there is nothing left; 0 while there is
 }
 
-func (h *history) now() time.Duration { return time.Since(h.begin) }
-
-func (h *history) note(format string, args ...any) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if len(h.odd) < 100 {
-		h.odd = append(h.odd, fmt.Sprintf(format, args...))
+// home is true once nothing is left and has not been for longer than a lease lasts: an ack that was answered and is not
+// kept would show by then.
+func (r *rest) home(nothingLeft func() bool) bool {
+	now := r.w.h.now()
+	switch {
+	case r.w.over.Load():
+		return true
+	case !r.w.made.Load() || !nothingLeft():
+		r.empty = 0
+	case r.empty == 0:
+		r.empty = now
 	}
+	return r.empty > 0 && now > r.empty+lease+2*time.Second
 }
 
-// client speaks to one node at a time, and to the next one after a failure.
-type client struct {
-	c    *nodes.Cluster
-	h    *history
-	at   int
-	http *http.Client
-	r    *rand.Rand
-}
-
-func newClient(c *nodes.Cluster, h *history, seed uint64, number int) *client {
-	return &client{c: c, h: h, at: number % c.Len(), r: rand.New(rand.NewPCG(seed, uint64(number))),
-		http: &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 4}}}
-}
-
-// load runs the clients while faults are done, and then until everything is consumed.
-func (o *options) load(c *nodes.Cluster, h *history, r *report.Report, harm func() error) error {
-	var stop, drained atomic.Bool
-	var makers, takers sync.WaitGroup
-	number := 0
-	start := func(wg *sync.WaitGroup, f func(*client)) {
-		k := newClient(c, h, o.seed, number)
-		number++
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
-			f(k)
-		}()
-	}
-	for p := range o.partitions {
-		start(&makers, func(k *client) { k.produce(p, &stop) })
-	}
-	for i := range o.keyers {
-		start(&makers, func(k *client) { k.key(i, &stop) })
-	}
-	for range o.consumers {
-		start(&takers, func(k *client) { k.consume(&drained) })
-	}
-	err := harm()
-	c.Heal()
-	stop.Store(true)
-	makers.Wait()
-	drained.Store(true)
-	done := make(chan struct{})
-	go func() { takers.Wait(); close(done) }()
-	select {
-	case <-done:
-	case <-time.After(2 * time.Minute):
-		r.Violate("not everything was consumed within two minutes")
-	}
-	return err
-}
-
-// call returns status 0 for an answer that did not come.
-func (k *client) call(method, path string, body any, out any) int {
-	var b []byte
-	if body != nil {
-		b, _ = json.Marshal(body) // our own structs
-	}
-	req, err := http.NewRequest(method, k.c.URL(k.at)+path, bytes.NewReader(b))
-	if err != nil {
-		panic(err)
-	}
-	res, err := k.http.Do(req)
-	if err != nil {
-		return 0
-	}
-	defer res.Body.Close()
-	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		return 0
-	}
-	switch res.StatusCode {
-	case 200, 201:
-		if out != nil && json.Unmarshal(text, out) != nil {
-			k.h.note("%s %s: %s", method, path, text)
-			return 0
-		}
-	case 204, 409, 429, 502, 503, 504, 507:
-	default:
-		k.h.note("%s %s: %d %s", method, path, res.StatusCode, text)
-	}
-	return res.StatusCode
-}
-
-// elsewhere turns to another node, after a moment.
-func (k *client) elsewhere() {
-	k.at = (k.at + 1) % k.c.Len()
-	time.Sleep(time.Duration(20+k.r.IntN(30)) * time.Millisecond)
-}
-
-// produce pushes the messages of one partition, each until it is acknowledged, under one id.
-func (k *client) produce(partition int, stop *atomic.Bool) {
-	for n := 0; !stop.Load(); n++ {
-		id := fmt.Sprintf("%d-%d", partition, n)
-		record := pushRecord{id: id, offset: -1}
-		for {
-			var out []struct {
-				Offset json.Number
-				Status string
-			}
-			status := k.call("POST", "/api/v1/push", map[string]any{"items": []any{map[string]any{"queue": "q",
-				"partition": fmt.Sprint("p", partition), "transactionId": id, "payload": map[string]any{"n": n}}}}, &out)
-			if status == 201 && len(out) == 1 {
-				if v, err := out[0].Offset.Int64(); err == nil && out[0].Status == "queued" {
-					record.offset = v
-				}
-				k.h.acked.Add(1)
-				break
-			}
-			if stop.Load() {
-				k.h.add(partition, pushRecord{id: id + "?"}) // it may be there
-				return
-			}
-			k.elsewhere()
-		}
-		k.h.add(partition, record)
-	}
-}
-
-func (h *history) add(partition int, r pushRecord) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.pushed[partition] = append(h.pushed[partition], r)
-}
-
-type popAnswer struct {
-	Messages []struct {
-		TransactionID, PartitionID, LeaseID, Partition string
-		Offset                                         json.Number
-	}
-}
-
-// consume pops and acks for the group until nothing is left and stop is set.
-func (k *client) consume(stop *atomic.Bool) {
-	for {
-		ended := stop.Load()
-		asked := k.h.now()
-		var got popAnswer
-		status := k.call("GET", fmt.Sprintf("/api/v1/pop/queue/q?consumerGroup=g&subscriptionMode=all&batch=10&partitions=4&leaseSeconds=%d&wait=true&timeout=1000",
-			leaseSeconds), nil, &got)
-		came := k.h.now()
-		if status != 200 && status != 204 {
-			k.elsewhere()
-		}
-		if ended && k.h.allAcked() {
-			return
-		}
-		for _, m := range got.Messages {
-			k.h.mu.Lock()
-			k.h.deliveries = append(k.h.deliveries, delivery{m.Partition, m.TransactionID, m.LeaseID, asked, came})
-			k.h.mu.Unlock()
-		}
-		for _, m := range got.Messages {
-			k.ack(m.Partition, m.PartitionID, m.TransactionID, m.LeaseID)
-		}
-	}
-}
-
-func (k *client) ack(partition, pid, id, lease string) {
-	r := ackRecord{partition: partition, id: id, lease: lease, sent: k.h.now()}
-	var out []struct{ Success bool }
-	status := k.call("POST", "/api/v1/ack", map[string]any{"transactionId": id, "partitionId": pid, "leaseId": lease,
-		"consumerGroup": "g", "status": "completed"}, &out)
-	r.answered, r.ok = k.h.now(), status == 200 && len(out) == 1 && out[0].Success
-	if r.ok {
-		k.h.acked.Add(1)
-	} else if r.unknown = status == 0 || status >= 500; r.unknown {
-		k.elsewhere()
-	}
-	k.h.mu.Lock()
-	defer k.h.mu.Unlock()
-	k.h.acks = append(k.h.acks, r)
-}
-
-// allAcked reports that every acknowledged push was acked.
-func (h *history) allAcked() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	done := map[string]bool{}
-	for i := range h.acks {
-		if h.acks[i].ok || h.acks[i].unknown {
-			done[h.acks[i].id] = true
-		}
-	}
-	for _, p := range h.pushed {
-		for i := range p {
-			if id := p[i].id; id[len(id)-1] != '?' && !done[id] {
-				return false
-			}
+// nothingLeft tells whether a group has settled all that is known of lanes.
+func nothingLeft(lanes []*lane) bool {
+	for _, l := range lanes {
+		if l.left() > 0 {
+			return false
 		}
 	}
 	return true
 }
 
-// keyInput and keyOutput are one operation on one key; values are unique.
-type keyInput struct {
-	key   string
-	put   bool
-	value int
+// load runs the clients while harm is done, and then until everything is consumed.
+func (o *options) load(c *nodes.Cluster, h *history, r *report.Report, harm func() error) error {
+	w := &crew{c: c, h: h, o: o}
+	w.ctx, w.cancel = context.WithCancel(context.Background())
+	defer w.cancel()
+	if err := w.settle(); err != nil {
+		return err
+	}
+	for t := range h.tenants {
+		w.hire(t)
+	}
+	w.takers.Go(func() { h.keys.judgeOnTheWay(w) })
+	if h.kafka != nil {
+		w.hireKafka()
+	}
+	err := harm()
+	c.Heal()
+	w.stop.Store(true)
+	if !finished(&w.makers, drainMost) {
+		r.Violate("a client that writes had no answer %v after the last fault", drainMost)
+		w.giveUp()
+	}
+	w.made.Store(true)
+	if !finished(&w.takers, drainMost) {
+		h.unfinished(r)
+		w.giveUp()
+		if !finished(&w.takers, drainMost) {
+			r.Violate("a client that reads does not end")
+		}
+	}
+	return err
 }
 
-type keyOutput struct {
-	found   bool
-	value   int
-	version uint64
-	applied bool
-	unknown bool
-}
+// drainMost is how long clients may take to come to an end once nothing does harm any more.
+const drainMost = 2 * time.Minute
 
-// key reads and writes a few keys.
-func (k *client) key(number int, stop *atomic.Bool) {
-	for n := 0; !stop.Load(); n++ {
-		in := keyInput{key: fmt.Sprint("k", k.r.IntN(4)), put: k.r.IntN(2) == 0, value: number*1_000_000 + n}
-		call := k.h.now()
-		out, sent := k.keyOp(in)
-		if !sent {
-			k.elsewhere()
-			continue
-		}
-		end := int64(k.h.now())
-		if out.unknown {
-			end = int64(24 * time.Hour) // it may take effect at any time
-			k.elsewhere()
-		} else {
-			k.h.acked.Add(1)
-		}
-		k.h.mu.Lock()
-		k.h.keys = append(k.h.keys, porcupine.Operation{ClientId: number, Input: in, Call: int64(call), Output: out, Return: end})
-		k.h.mu.Unlock()
+// finished waits for a group, within a limit.
+func finished(wg *sync.WaitGroup, limit time.Duration) bool {
+	all := make(chan struct{})
+	go func() { wg.Wait(); close(all) }()
+	select {
+	case <-all:
+		return true
+	case <-time.After(limit):
+		return false
 	}
 }
 
-// keyOp does one operation; false when it can not have had an effect, or read nothing.
-func (k *client) keyOp(in keyInput) (out keyOutput, counts bool) {
-	if !in.put {
-		var a struct {
-			Found   bool
-			Value   int
-			Version uint64
+// giveUp has everybody stop what they wait for.
+func (w *crew) giveUp() {
+	w.over.Store(true)
+	w.cancel()
+}
+
+// hire starts the clients of a tenant.
+func (w *crew) hire(t int) {
+	h, o := w.h, w.o
+	for _, l := range h.of(t, plainQueue) {
+		for writer := range l.sent {
+			w.maker(t, func(k *client) { k.produce(w, l, writer, 0) })
 		}
-		if k.call("GET", "/api/v1/kv/bench/"+in.key, nil, &a) != 200 {
-			return out, false
+	}
+	w.maker(t, func(k *client) { k.repeat(w) })
+	w.maker(t, func(k *client) { k.once(w) })
+	w.taker(t, func(k *client) { k.tail(w) })
+	for range o.consumers {
+		w.taker(t, func(k *client) { k.consume(w, plainQueue) })
+	}
+	for range o.keyers {
+		w.maker(t, func(k *client) { k.key(w) })
+	}
+	for _, l := range h.of(t, sourceQueue) {
+		w.maker(t, func(k *client) { k.produce(w, l, 0, 10) })
+	}
+	for range o.workers {
+		w.taker(t, func(k *client) { k.steps(w) })
+	}
+	for _, l := range h.of(t, poisonQueue) {
+		w.maker(t, func(k *client) { k.produce(w, l, 0, 20) })
+		w.taker(t, func(k *client) { k.poisoned(w) })
+	}
+	for i := range 2 {
+		w.maker(t, func(k *client) { k.schedule(w, i) })
+	}
+	w.taker(t, func(k *client) { k.fired(w) })
+}
+
+// unfinished tells what was left.
+func (h *history) unfinished(r *report.Report) {
+	r.Violate("not everything was consumed within %v", drainMost)
+	for _, l := range h.order {
+		if n := l.left(); n > 0 && consumed(l.queue) {
+			r.Violate("%v: %d messages of %d were not consumed", l, n, l.top())
 		}
-		return keyOutput{found: a.Found, value: a.Value, version: a.Version}, true
 	}
-	var a struct {
-		Applied bool
-		Version uint64
+	if h.kafka != nil {
+		h.kafka.unfinished(r)
 	}
-	status := k.call("PUT", "/api/v1/kv/bench/"+in.key, map[string]any{"value": in.value, "forever": true}, &a)
-	if status != 200 {
-		return keyOutput{unknown: true}, true
-	}
-	return keyOutput{applied: a.Applied, version: a.Version}, true
 }
