@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"time"
+
+	"queen/bench/internal/place"
 )
 
 // A kill counts when this many requests had left and got no answer.
@@ -27,7 +29,7 @@ func (k *kill) counts() bool {
 
 // killer ends the node again and again, spread over the run by the number of messages taken.
 type killer struct {
-	run   *replay
+	run   *single
 	rng   *rand.Rand
 	kills []kill
 	// patience is the share of a push's usual time that a kill waits at most after the pushes have left. It is halved
@@ -45,7 +47,7 @@ func (k *killer) strike(ctx context.Context, want int) error {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			pause(ctx, 100*time.Microsecond)
+			_ = place.Pause(ctx, 100*time.Microsecond)
 		}
 		hit, err := k.once(ctx)
 		if err != nil {
@@ -71,7 +73,7 @@ func (k *killer) once(ctx context.Context) (bool, error) {
 			"use a longer input or fewer kills", len(k.kills)+1, int64(len(r.in.Lines))-r.taken.Load(), killPushes)
 	}
 	for r.traffic.underway(popCall) < min(r.o.workers, killPops+1) && ctx.Err() == nil {
-		pause(ctx, 50*time.Microsecond) // the workers catch up with what was pushed
+		_ = place.Pause(ctx, 50*time.Microsecond) // the workers catch up with what was pushed
 	}
 	r.gate.release()
 	sent := func() bool {
@@ -91,13 +93,13 @@ func (k *killer) once(ctx context.Context) (bool, error) {
 	if err := r.crashLossy(); err != nil {
 		return false, err
 	}
-	if err := r.node.restart(); err != nil {
+	if err := r.node.Restart(); err != nil {
 		if r.o.lossy == "lie" {
-			r.v.add("the node does not start again after kill %d: %v", len(k.kills)+1, err)
+			r.v.Add("the node does not start again after kill %d: %v", len(k.kills)+1, err)
 		}
 		return false, err
 	}
-	hit.restart = r.node.started()
+	hit.restart = r.node.Started()
 	k.kills = append(k.kills, hit)
 	u := &hit.unanswered
 	r.say("kill %d after %d messages: %d pushes, %d pops and %d acks unanswered, ready again after %v%s", len(k.kills), at,

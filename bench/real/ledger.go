@@ -2,40 +2,13 @@ package main
 
 import (
 	"bytes"
-	"fmt"
-	"slices"
 	"sync"
+	"time"
 
 	"queen/bench/internal/changes"
 	"queen/bench/internal/client"
+	"queen/bench/internal/report"
 )
-
-// violations are the broken promises of a run; the first ones are kept.
-type violations struct {
-	mu struct {
-		sync.Mutex
-		some  []string
-		count int
-	}
-}
-
-func (v *violations) add(format string, args ...any) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.mu.count++; len(v.mu.some) < 50 {
-		v.mu.some = append(v.mu.some, fmt.Sprintf(format, args...))
-	}
-}
-
-func (v *violations) list() []string {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	out := slices.Clone(v.mu.some)
-	if more := v.mu.count - len(out); more > 0 {
-		out = append(out, fmt.Sprintf("and %d more", more))
-	}
-	return out
-}
 
 // ledger follows what one consumer group receives and acknowledges.
 //
@@ -44,7 +17,7 @@ func (v *violations) list() []string {
 type ledger struct {
 	in    *changes.Input
 	group string
-	v     *violations
+	v     *report.Violations
 
 	mu struct {
 		sync.Mutex
@@ -58,31 +31,31 @@ type ledger struct {
 
 type receipt struct{ acked, lost bool }
 
-// counts are for the report.
-type counts struct {
-	settled, delivered, redelivered    int
-	acked, lostAcks, resent, expired   int
-	redeliveredAfterLost, highAttempts int
-}
-
-func newLedger(in *changes.Input, group string, v *violations) *ledger {
+func newLedger(in *changes.Input, group string, v *report.Violations) *ledger {
 	l := &ledger{in: in, group: group, v: v, all: make(chan struct{})}
 	l.mu.next, l.mu.state = map[*changes.File]int{}, map[*changes.Line]*receipt{}
 	return l
 }
 
-// received judges one delivered message and returns its line; nil for one that nobody pushed.
-func (l *ledger) received(m *client.Message) *changes.Line {
+// received judges one delivered message and returns its line; nil for one that nobody pushed, and for one that comes when
+// its lease, which lasts until then at least, may be over: others may have had it since, so that nothing can be told by it, and it is
+// not used.
+func (l *ledger) received(m *client.Message, until time.Time) *changes.Line {
 	e := l.in.Find(m.Partition, m.Data)
 	if e == nil {
-		l.v.add("group %s: partition %q delivered a message that is no line of the input: %.200s", l.group, m.Partition, m.Data)
+		l.v.Add("group %s: partition %q delivered a message that is no line of the input: %.200s", l.group, m.Partition, m.Data)
 		return nil
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.mu.delivered++
 	if !bytes.Equal(m.Data, e.Raw) || !bytes.Equal(m.ID, e.ID) || m.Offset != uint64(e.At) {
-		l.v.add("group %s: %s line %d came as offset %d, id %q, data %.300s", l.group, e.File.Name, e.At, m.Offset, m.ID, m.Data)
+		l.v.Add("group %s: %s line %d came as offset %d, id %q, data %.300s", l.group, e.File.Name, e.At, m.Offset, m.ID, m.Data)
+	}
+	// Under the lock: whoever gets it after this one comes after it here, too.
+	if time.Now().After(until) {
+		l.mu.late++
+		return nil
 	}
 	if m.Attempt > 1 {
 		l.mu.highAttempts++
@@ -93,7 +66,7 @@ func (l *ledger) received(m *client.Message) *changes.Line {
 		l.mu.next[e.File] = next + 1
 		l.mu.state[e] = &receipt{}
 	case e.At > next:
-		l.v.add("group %s: %s went on with version %d, want %d: a gap", l.group, e.File.Name, e.File.First+e.At,
+		l.v.Add("group %s: %s went on with version %d, want %d: a gap", l.group, e.File.Name, e.File.First+e.At,
 			e.File.First+next)
 	default:
 		l.again(m, e)
@@ -108,12 +81,12 @@ func (l *ledger) again(m *client.Message, e *changes.Line) {
 	switch {
 	case r == nil: // it was skipped before, which is named already
 	case r.acked:
-		l.v.add("group %s: %s version %d was acknowledged and came again (attempt %d)", l.group, e.File.Name,
+		l.v.Add("group %s: %s version %d was acknowledged and came again (attempt %d)", l.group, e.File.Name,
 			e.File.First+e.At, m.Attempt)
 	case r.lost:
 		l.mu.redeliveredAfterLost++
 	case m.Attempt < 2:
-		l.v.add("group %s: %s version %d came again as its first delivery", l.group, e.File.Name, e.File.First+e.At)
+		l.v.Add("group %s: %s version %d came again as its first delivery", l.group, e.File.Name, e.File.First+e.At)
 	}
 }
 
@@ -164,7 +137,7 @@ func (l *ledger) finish() counts {
 	defer l.mu.Unlock()
 	for _, e := range l.in.Files {
 		if n := l.mu.next[e]; n != len(e.Lines) {
-			l.v.add("group %s: %s was read up to version %d, its last is %d", l.group, e.Name, e.First+n-1,
+			l.v.Add("group %s: %s was read up to version %d, its last is %d", l.group, e.Name, e.First+n-1,
 				e.First+len(e.Lines)-1)
 		}
 	}

@@ -24,13 +24,17 @@ func main() {
 	flag.IntVar(&o.popMost, "pop-most", o.popMost, "messages of a pop at most")
 	flag.IntVar(&o.leaseSeconds, "lease", o.leaseSeconds, "seconds of a lease")
 	flag.Uint64Var(&o.seed, "seed", o.seed, "seed of sizes and moments")
-	flag.DurationVar(&o.limit, "limit", o.limit, "time after which the run is given up")
+	flag.DurationVar(&o.limit, "limit", o.limit, "time after which the run is given up; on a cluster, time after --for")
 	flag.StringVar(&o.lossy, "lossy", "", "keep (what was not flushed is lost at every kill) or lie (flushes do nothing: the run "+
 		"must fail); needs the right to mount")
 	asJSON := flag.Bool("json", false, "print one JSON object")
+	o.trial.Flags(flag.CommandLine)
 	flag.Parse()
 	if *asJSON {
 		o.out = os.Stderr
+	}
+	if err := o.trial.Check(flag.CommandLine, "kills", "lossy"); err != nil {
+		report.Fail("real", err)
 	}
 	r, err := process(o, *dir, *keep)
 	if err != nil {
@@ -53,7 +57,7 @@ func process(o options, dir string, keep bool) (*report.Report, error) {
 	if !keep {
 		defer os.RemoveAll(temp)
 	}
-	if o.binary == "" {
+	if o.binary == "" && o.trial.Nodes == 0 { // a cluster builds its own
 		if o.binary, err = node.Build(filepath.Join(temp, "queen")); err != nil {
 			return nil, err
 		}

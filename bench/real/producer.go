@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"time"
 
 	"queen/bench/internal/changes"
 	"queen/bench/internal/client"
+	"queen/bench/internal/place"
 )
 
 // stored is what the first replay learnt about a line.
@@ -48,14 +48,14 @@ func (p *producer) batch(ctx context.Context, lines []*changes.Line) error {
 	c := p.lane.conn
 	c.PushBegin()
 	for _, l := range lines {
-		c.PushItem([]byte(p.run.o.queue), []byte(l.File.Name), l.ID, l.Raw)
+		c.PushItem([]byte(p.run.queue), []byte(l.File.Name), l.ID, l.Raw)
 	}
-	for sure := true; ctx.Err() == nil; pause(ctx, 2*time.Millisecond) {
+	for sure := true; ctx.Err() == nil; _ = place.Elsewhere(ctx, c) {
 		a, err := p.lane.call(pushCall, c.PushSend)
 		switch {
 		case errors.Is(err, client.ErrUnanswered):
 			sure = false
-		case err != nil: // nobody listens: the node is down
+		case err != nil: // nobody listens: the node is down, and was not told
 		case a.Status == 201:
 			return p.answer(lines, a.Body, sure)
 		case a.Status == 503 || a.Status == 429:
@@ -84,15 +84,15 @@ func (p *producer) answer(lines []*changes.Line, body []byte, sure bool) error {
 func (r *replay) first(l *changes.Line, p *client.Pushed, sure bool) {
 	switch status := string(p.Status); {
 	case status == "duplicate" && sure:
-		r.v.add("%s version %d was sent once and is a duplicate", l.File.Name, l.File.First+l.At)
+		r.v.Add("%s version %d was sent once and is a duplicate", l.File.Name, l.File.First+l.At)
 	case status == "duplicate":
 		r.resentDuplicates.Add(1)
 	case status != "queued":
-		r.v.add("%s version %d was answered %s %s", l.File.Name, l.File.First+l.At, status, p.Error)
+		r.v.Add("%s version %d was answered %s %s", l.File.Name, l.File.First+l.At, status, p.Error)
 		return
 	}
 	if p.Offset != uint64(l.At) {
-		r.v.add("%s version %d was stored at offset %d, want %d", l.File.Name, l.File.First+l.At, p.Offset, l.At)
+		r.v.Add("%s version %d was stored at offset %d, want %d", l.File.Name, l.File.First+l.At, p.Offset, l.At)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -105,7 +105,7 @@ func (r *replay) second(l *changes.Line, p *client.Pushed, _ bool) {
 	was := r.mu.stored[l]
 	r.mu.Unlock()
 	if string(p.Status) != "duplicate" || p.Offset != was.offset || string(p.ID) != was.id {
-		r.v.add("%s version %d, pushed again, was answered %s at %d as %s, want duplicate at %d as %s", l.File.Name,
+		r.v.Add("%s version %d, pushed again, was answered %s at %d as %s, want duplicate at %d as %s", l.File.Name,
 			l.File.First+l.At, p.Status, p.Offset, p.ID, was.offset, was.id)
 		return
 	}

@@ -10,6 +10,8 @@ import (
 	"queen/bench/internal/changes"
 	"queen/bench/internal/client"
 	"queen/bench/internal/node"
+	"queen/bench/internal/place"
+	"queen/bench/internal/report"
 )
 
 // TestExtract replays 500 lines through the real binary with two kills. The same program with --input replays all.
@@ -34,6 +36,67 @@ func TestExtract(t *testing.T) {
 	}
 	if n, _ := r.Get("lines"); n != 500 {
 		t.Errorf("the extract has %v lines", n)
+	}
+}
+
+// TestFaults replays the extract in rounds on three nodes that have faults done to them. The same program with --nodes and --input
+// takes all lines and twenty minutes.
+func TestFaults(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the real binary and kills nodes")
+	}
+	o := defaults()
+	o.input, o.dir, o.out, o.limit = filepath.Join("testdata", "extract.ndjson"), t.TempDir(), t.Output(), 5*time.Minute
+	o.leaseSeconds = 2
+	o.trial = place.Trial{Nodes: 3, Groups: 1, For: 12 * time.Second, Every: 4 * time.Second, Lasts: 1500 * time.Millisecond,
+		Faults: "kill,pause,partition"}
+	var err error
+	if o.binary, err = node.Build(filepath.Join(o.dir, "queen")); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("seed %d", o.seed)
+	r, err := run(context.Background(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range r.Violations {
+		t.Error(v)
+	}
+	r.Print(t.Output(), false)
+	rounds, _ := r.Get("rounds")
+	faults, _ := r.Get("faults")
+	lines, _ := r.Get("lines")
+	duplicates, _ := r.Get("second replay, duplicates")
+	if rounds < 2 || faults < 1 || lines != 500*rounds || duplicates != lines {
+		t.Errorf("%v faults, %v rounds of 500 lines make %v with %v duplicates", faults, rounds, lines, duplicates)
+	}
+}
+
+// TestLate has a message come when its lease may be over, after another worker had it and acknowledged it: nothing is wrong with that,
+// and nothing but its bytes can be judged.
+func TestLate(t *testing.T) {
+	in, err := changes.Read(filepath.Join("testdata", "extract.ndjson"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var v report.Violations
+	l := newLedger(in, "g", &v)
+	first := in.Files["go.mod"].Lines[0]
+	m := &client.Message{ID: first.ID, Partition: []byte("go.mod"), Data: first.Raw, Attempt: 1}
+	leased, over := time.Now().Add(time.Hour), time.Now().Add(-time.Second)
+	if l.received(m, over) != nil {
+		t.Error("it is used although its lease is over")
+	}
+	l.received(m, leased)
+	l.acked(first, true)
+	if l.received(m, over) != nil || len(v.List()) != 0 {
+		t.Errorf("an answer that took too long counts: %v", v.List())
+	}
+	if l.received(m, leased); len(v.List()) != 1 {
+		t.Errorf("it came again within its lease, and the violations are %v", v.List())
+	}
+	if c := l.mu.counts; c.late != 2 || c.delivered != 4 || c.redelivered != 1 {
+		t.Errorf("%+v", c)
 	}
 }
 
@@ -71,15 +134,16 @@ func TestLedger(t *testing.T) {
 		"nobody's message":     {nil, foreign, "no line of the input"},
 		"somebody else's file": {nil, misplaced, "no line of the input"},
 	} {
-		var v violations
+		var v report.Violations
 		l := newLedger(in, "g", &v)
-		l.received(msg(0, 1))
-		l.received(msg(1, 1))
+		leased := time.Now().Add(time.Hour)
+		l.received(msg(0, 1), leased)
+		l.received(msg(1, 1), leased)
 		if c.before != nil {
 			c.before(l)
 		}
-		l.received(c.then)
-		got := strings.Join(v.mu.some, "; ")
+		l.received(c.then, leased)
+		got := strings.Join(v.List(), "; ")
 		if (c.want == "") != (got == "") || !strings.Contains(got, c.want) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
@@ -111,11 +175,10 @@ func TestAnswers(t *testing.T) {
 		"stored twice":                  {queued, queued, true, "want duplicate"},
 		"a duplicate of something else": {queued, other, true, "as b"},
 	} {
-		r := &replay{in: in}
-		r.mu.stored = map[*changes.Line]stored{}
+		r := newReplay(options{producers: 1}, in, "q", &report.Violations{}, nil)
 		r.first(l, &c.first, c.sure)
 		r.second(l, &c.second, true)
-		got := strings.Join(r.v.mu.some, "; ")
+		got := strings.Join(r.v.List(), "; ")
 		if (c.want == "") != (got == "") || !strings.Contains(got, c.want) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}

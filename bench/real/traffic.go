@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"queen/bench/internal/client"
+	"queen/bench/internal/place"
 )
 
 // kind is what a request is about.
@@ -42,8 +43,8 @@ type lane struct {
 	left time.Time // when the request under way had left; zero before
 }
 
-func (t *traffic) lane(addr string) *lane {
-	l := &lane{t: t, conn: client.New(addr, 30*time.Second)}
+func (t *traffic) lane(c *client.Conn) *lane {
+	l := &lane{t: t, conn: c}
 	l.conn.Sent = func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
@@ -97,7 +98,7 @@ func (t *traffic) noteKill() {
 // settled waits until every request that had left is over, and returns how many got no answer.
 func (t *traffic) settled(ctx context.Context) [kinds]int {
 	for ctx.Err() == nil && t.underway(pushCall)+t.underway(popCall)+t.underway(ackCall) > 0 {
-		pause(ctx, time.Millisecond)
+		_ = place.Pause(ctx, time.Millisecond)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -107,7 +108,8 @@ func (t *traffic) settled(ctx context.Context) [kinds]int {
 // gate keeps producers together: none is further ahead of another than slack lines, so that all of them push until the end
 // is near. Closed, it gathers them all before their next push so that they leave at once.
 type gate struct {
-	mu struct {
+	slack int
+	mu    struct {
 		sync.Mutex
 		closed  bool
 		waiting int
@@ -117,10 +119,15 @@ type gate struct {
 	}
 }
 
+// slack is how far ahead a producer may be on one node, whose kills gather all of them. On a cluster some go on while the node
+// of another stands still.
 const slack = 25
 
-func newGate(producers int) *gate {
-	g := &gate{}
+func newGate(o *options) *gate {
+	producers, g := o.producers, &gate{slack: slack}
+	if o.trial.Nodes > 0 {
+		g.slack = math.MaxInt32
+	}
 	g.mu.running, g.mu.at, g.mu.open = producers, make([]int, producers), make(chan struct{})
 	return g
 }
@@ -142,10 +149,10 @@ func (g *gate) pass(ctx context.Context, i, at int) {
 			}
 			return
 		}
-		if at <= behind+slack {
+		if at <= behind+g.slack {
 			return
 		}
-		pause(ctx, 100*time.Microsecond)
+		_ = place.Pause(ctx, 100*time.Microsecond)
 	}
 }
 
@@ -173,7 +180,7 @@ func (g *gate) gather(ctx context.Context, want int) bool {
 		if waiting == running {
 			return true
 		}
-		pause(ctx, 50*time.Microsecond)
+		_ = place.Pause(ctx, 50*time.Microsecond)
 	}
 	return false
 }
@@ -185,13 +192,4 @@ func (g *gate) release() {
 	g.mu.closed, g.mu.waiting = false, 0
 	close(g.mu.open)
 	g.mu.open = make(chan struct{})
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"queen/bench/internal/changes"
 	"queen/bench/internal/client"
+	"queen/bench/internal/place"
 )
 
 // worker pops at most most messages and acks each of them, until every line is settled.
@@ -22,9 +23,7 @@ type worker struct {
 
 func (w *worker) work(ctx context.Context) error {
 	defer w.lane.conn.Close()
-	pop := client.PopRequest{Queue: w.run.o.queue, Group: w.ledger.group, Batch: w.most, Partitions: w.most,
-		Wait: time.Second, LeaseSeconds: w.run.o.leaseSeconds, All: true}
-	path := pop.Path()
+	path := w.path(time.Second)
 	for {
 		select {
 		case <-w.ledger.all:
@@ -33,40 +32,51 @@ func (w *worker) work(ctx context.Context) error {
 			return ctx.Err()
 		default:
 		}
-		if _, err := w.once(ctx, path); err != nil {
+		if _, _, err := w.once(ctx, path); err != nil {
 			return err
 		}
 	}
 }
 
-// once pops and acks; it returns how many messages came.
-func (w *worker) once(ctx context.Context, path string) (int, error) {
+// path is that of a pop that waits for so long.
+func (w *worker) path(wait time.Duration) string {
+	pop := client.PopRequest{Queue: w.run.queue, Group: w.ledger.group, Batch: w.most, Partitions: w.most,
+		Wait: wait, LeaseSeconds: w.run.o.leaseSeconds, All: true}
+	return pop.Path()
+}
+
+// once pops and acks; it returns how many messages came, and whether there was an answer.
+func (w *worker) once(ctx context.Context, path string) (n int, answered bool, err error) {
 	var d client.Delivery
+	until := time.Now().Add(w.run.o.lease()) // the claim is made after now
 	a, err := w.lane.call(popCall, func() (client.Answer, error) { return w.lane.conn.Do("GET", path, nil) })
 	switch {
-	case err != nil || a.Status == 503 || a.Status == 429:
-		pause(ctx, 2*time.Millisecond)
-		return 0, nil
+	case err != nil || place.Again(a.Status):
+		_ = place.Elsewhere(ctx, w.lane.conn)
+		return 0, false, nil
 	case a.Status == 204:
-		return 0, nil
+		return 0, true, nil
 	case a.Status != 200:
-		return 0, fmt.Errorf("pop: %w", a.Err())
+		return 0, true, fmt.Errorf("pop: %w", a.Err())
 	}
 	if err := client.ParsePop(a.Body, &d); err != nil {
-		return 0, err
+		return 0, true, err
 	}
 	if len(d.Messages) == 0 || len(d.Messages) > w.most {
-		w.run.v.add("a pop of at most %d messages was answered with %d", w.most, len(d.Messages))
+		w.run.v.Add("a pop of at most %d messages was answered with %d", w.most, len(d.Messages))
 	}
 	lines := make([]*changes.Line, 0, len(d.Messages))
 	w.lane.conn.AckBegin()
 	for i := range d.Messages {
-		if l := w.ledger.received(&d.Messages[i]); l != nil {
+		if l := w.ledger.received(&d.Messages[i], until); l != nil {
 			w.lane.conn.AckItem(d.Messages[i].ID, d.Messages[i].PartitionID, d.Lease)
 			lines = append(lines, l)
 		}
 	}
-	return len(d.Messages), w.ack(ctx, lines)
+	if len(lines) == 0 {
+		return len(d.Messages), true, nil
+	}
+	return len(d.Messages), true, w.ack(ctx, lines)
 }
 
 // ack sends the acks. One that gets no answer is sent again or not, as the coin falls: both are what workers do.
@@ -78,7 +88,7 @@ func (w *worker) ack(ctx context.Context, lines []*changes.Line) error {
 			resend := w.rng.IntN(2) == 0
 			w.ledger.lost(lines, resend)
 			if !resend {
-				return nil
+				return place.Elsewhere(ctx, w.lane.conn)
 			}
 		case err != nil || a.Status == 429:
 		case a.Status != 200:
@@ -86,7 +96,7 @@ func (w *worker) ack(ctx context.Context, lines []*changes.Line) error {
 		default:
 			return w.answer(lines, a.Body)
 		}
-		pause(ctx, 2*time.Millisecond)
+		_ = place.Elsewhere(ctx, w.lane.conn)
 	}
 	return ctx.Err()
 }

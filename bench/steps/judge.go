@@ -4,177 +4,207 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/url"
+	"slices"
 	"time"
 
-	"queen/bench/internal/client"
+	"queen/bench/internal/changes"
+	"queen/bench/internal/place"
 )
 
-// judge compares what the node holds with what the input says.
+// judge compares what the nodes hold with what the input says.
 func (s *steps) judge(ctx context.Context) error {
-	conn := client.New(s.addr, 60*time.Second)
-	defer conn.Close()
-	if err := s.resolveUnknown(ctx, conn); err != nil {
+	r := &reader{s, place.Conn(s.place, 0)}
+	defer r.conn.Close()
+	if err := s.resolve(ctx, r); err != nil {
 		return err
 	}
-	if err := s.judgeCounters(conn); err != nil {
+	files := slices.Sorted(maps.Keys(s.in.Files))
+	counters, err := r.counters(ctx, files)
+	if err != nil {
+		return err
+	}
+	s.judgeCounters(counters)
+	index, err := r.contents(ctx, s.index, files)
+	if err != nil {
 		return err
 	}
 	for name, f := range s.in.Files {
-		if err := s.judgeIndex(conn, name, f.First, len(f.Lines)); err != nil {
-			return err
+		s.judgeIndex(f, index[name])
+	}
+	for {
+		pending, err := r.pendingTimers(ctx)
+		if err != nil {
+			return fmt.Errorf("timers are still pending: %w", err)
+		}
+		if !pending {
+			break
+		}
+		if err := place.Pause(ctx, 20*time.Millisecond); err != nil {
+			return fmt.Errorf("timers are still pending: %w", err)
 		}
 	}
-	return s.judgeTimers(ctx, conn)
+	const partition = "Default"
+	fired, err := r.contents(ctx, s.timers, []string{partition})
+	if err == nil {
+		s.judgeTimers(fired[partition])
+	}
+	return err
 }
 
-// resolveUnknown pops until nothing came for longer than a lease lasts: only steps that were not answered may be left.
-func (s *steps) resolveUnknown(ctx context.Context, conn *client.Conn) error {
-	pop := client.PopRequest{Queue: sourceQueue, Group: group, Batch: s.o.popMost, Partitions: s.o.popMost,
-		Wait: time.Duration(s.o.leaseSeconds)*time.Second + 500*time.Millisecond, LeaseSeconds: s.o.leaseSeconds}
+// stuck is how long nothing may come of a step that did not take place either.
+const stuck = time.Minute
+
+// resolve takes the steps that are left, which were sent and not answered: it pops until nothing has come, and no pop failed, for
+// longer than a lease lasts, and each step is known to have taken place. Of one that was not answered the index tells.
+func (s *steps) resolve(ctx context.Context, r *reader) error {
 	w := s.newWorker(999)
-	w.conn = conn
-	for path := pop.Path(); ctx.Err() == nil; {
-		a, err := conn.Do("GET", path, nil)
-		if err != nil {
+	defer w.conn.Close()
+	path := w.path(200 * time.Millisecond)
+	last := time.Now() // when something came or failed
+	for came := last; ; {
+		n, answered, err := w.once(ctx, path)
+		switch {
+		case err != nil:
 			return err
+		case n > 0:
+			last = time.Now()
+			came = last
+			continue
+		case !answered:
+			last = time.Now()
+			continue
+		case time.Since(last) < s.o.lease()+500*time.Millisecond:
+			continue
 		}
-		if a.Status == 204 {
+		left, err := s.open(ctx, r)
+		switch {
+		case err != nil:
+			return err
+		case len(left) == 0:
+			return nil
+		case time.Since(came) > stuck:
+			s.v.Add("%s: %d steps that were not answered did not take place, and their messages do not come again; the first is %s",
+				s.source, len(left), left[0].ID)
 			return nil
 		}
-		if err := a.Err(); err != nil {
-			return err
-		}
-		if err := w.delivery(a.Body); err != nil {
-			return err
-		}
 	}
-	return ctx.Err()
 }
 
-func (s *steps) judgeCounters(conn *client.Conn) error {
-	got := map[string]int64{}
-	for name := range s.in.Files {
-		a, err := conn.Do("GET", "/api/v1/kv/"+namespace+"/"+url.PathEscape(name), nil)
-		if err != nil {
-			return err
-		}
-		var v struct {
-			Found bool
-			Value int64
-		}
-		if err := json.Unmarshal(a.Body, &v); err != nil || a.Status != 200 {
-			return fmt.Errorf("kv: %w: %v", a.Err(), err)
-		}
-		if v.Found {
-			got[name] = v.Value
+// open looks steps that were not answered up in the index, and returns those that are not there.
+func (s *steps) open(ctx context.Context, r *reader) (left []*changes.Line, err error) {
+	s.mu.Lock()
+	files := map[string]bool{}
+	for l, sure := range s.mu.settled {
+		if !sure {
+			left = append(left, l)
+			files[l.File.Name] = true
 		}
 	}
-	wrong := 0
+	s.mu.Unlock()
+	index, err := r.contents(ctx, s.index, slices.Sorted(maps.Keys(files)))
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(left, func(l *changes.Line) bool {
+		there := slices.ContainsFunc(index[l.File.Name], func(payload json.RawMessage) bool { return version(payload) == l.Version() })
+		if there {
+			s.settle(l, true)
+		}
+		return there
+	}), nil
+}
+
+// version is that of an entry of the index; 0, which no line has, for something else.
+func version(payload json.RawMessage) int {
+	var v struct{ Version int }
+	if json.Unmarshal(payload, &v) != nil {
+		return 0
+	}
+	return v.Version
+}
+
+func (s *steps) judgeCounters(got map[string]int64) {
 	for name, f := range s.in.Files {
 		want := int64(0)
 		for _, l := range f.Lines {
 			want += l.Added
 		}
 		if have, ok := got[name]; !ok || have != want {
-			wrong++
-			s.violate("the counter of %s is %d (there: %v), want %d", name, have, ok, want)
+			s.v.Add("%s: the counter of %s is %d (there: %v), want %d", s.namespace, name, have, ok, want)
+			continue
 		}
+		s.tally.counters.Add(1)
 	}
-	s.out.Add("counters that are right", float64(len(s.in.Files)-wrong), "")
-	return nil
 }
 
 // judgeIndex wants each version of a file once and in order.
-func (s *steps) judgeIndex(conn *client.Conn, name string, first, lines int) error {
-	next := first
-	err := each(conn, indexQueue, name, func(payload []byte) {
-		var v struct{ Version int }
-		if json.Unmarshal(payload, &v) != nil || v.Version != next {
-			s.violate("index of %s: %.100s where version %d belongs", name, payload, next)
+func (s *steps) judgeIndex(f *changes.File, entries []json.RawMessage) {
+	next := f.First
+	for _, payload := range entries {
+		if version(payload) != next {
+			s.v.Add("%s of %s: %.100s where version %d belongs", s.index, f.Name, payload, next)
 		}
 		next++
-	})
-	if err == nil && next != first+lines {
-		s.violate("index of %s: %d entries, want %d", name, next-first, lines)
 	}
-	return err
-}
-
-// each reads a whole partition.
-func each(conn *client.Conn, queue, partition string, visit func(payload []byte)) error {
-	for offset := 0; ; {
-		a, err := post(conn, "/api/v1/fetch", map[string]any{"entries": []any{
-			map[string]any{"queue": queue, "partition": partition, "offset": offset}}})
-		if err != nil {
-			return err
-		}
-		var v struct {
-			Entries []struct {
-				Error   string
-				Records []struct {
-					Offset  int
-					Payload json.RawMessage
-				}
-			}
-		}
-		if err := json.Unmarshal(a.Body, &v); err != nil || a.Status != 200 || len(v.Entries) != 1 {
-			return fmt.Errorf("fetch: %w: %v", a.Err(), err)
-		}
-		e := v.Entries[0]
-		if e.Error != "" && e.Error != "UNKNOWN_TOPIC_OR_PARTITION" {
-			return fmt.Errorf("fetch %s/%s: %s", queue, partition, e.Error)
-		}
-		if len(e.Records) == 0 {
-			return nil
-		}
-		for _, r := range e.Records {
-			visit(r.Payload)
-			offset = r.Offset + 1
-		}
+	if next != f.First+len(f.Lines) {
+		s.v.Add("%s of %s: %d entries, want %d", s.index, f.Name, len(entries), len(f.Lines))
 	}
 }
 
-// judgeTimers waits until nothing is pending and wants every timer to have fired once.
-func (s *steps) judgeTimers(ctx context.Context, conn *client.Conn) error {
-	for {
-		a, err := conn.Do("GET", "/api/v1/timers/"+timerQueue+"?limit=1", nil)
-		if err != nil {
-			return err
-		}
-		var v struct{ Rows []json.RawMessage }
-		if err := json.Unmarshal(a.Body, &v); err != nil || a.Status != 200 {
-			return fmt.Errorf("timers: %w: %v", a.Err(), err)
-		}
-		if len(v.Rows) == 0 {
-			break
-		}
-		if err := pause(ctx, 20*time.Millisecond); err != nil {
-			return fmt.Errorf("timers are still pending: %w", err)
-		}
-	}
+// judgeTimers wants every timer to have fired once.
+func (s *steps) judgeTimers(entries []json.RawMessage) {
 	fired := map[string]int{}
-	err := each(conn, timerQueue, "Default", func(payload []byte) {
+	for _, payload := range entries {
 		var id string
-		if json.Unmarshal(payload, &id) == nil {
-			fired[id]++
+		if json.Unmarshal(payload, &id) != nil {
+			s.v.Add("%s: %.100s is no timer of ours", s.timers, payload)
 		}
-	})
-	if err != nil {
-		return err
+		fired[id]++
 	}
-	want := 0
 	for _, l := range s.in.Lines {
 		n := fired[string(l.ID)]
-		if s.timed(l) {
-			want++
-			if n != 1 {
-				s.violate("the timer of %s fired %d times", l.ID, n)
-			}
-		} else if n != 0 {
-			s.violate("a timer of %s fired, which has none", l.ID)
+		switch {
+		case s.timed(l) && n != 1:
+			s.v.Add("%s: the timer of %s fired %d times", s.timers, l.ID, n)
+		case s.timed(l):
+			s.tally.fired.Add(1)
+		case n != 0:
+			s.v.Add("%s: a timer of %s fired, which has none", s.timers, l.ID)
 		}
 	}
-	s.out.Add("timers fired once", float64(want), "")
+}
+
+// giveUp deletes what the pass left.
+func (s *steps) giveUp(ctx context.Context) error {
+	conn := place.Conn(s.place, 0)
+	defer conn.Close()
+	for _, queue := range []string{s.source, s.index, s.timers} {
+		a, err := place.Ask(ctx, conn, "DELETE", "/api/v1/resources/queues/"+url.PathEscape(queue), nil)
+		if err == nil {
+			err = a.Err()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for keys := range slices.Chunk(slices.Sorted(maps.Keys(s.in.Files)), 256) {
+		var ops []any
+		for _, k := range keys {
+			ops = append(ops, map[string]any{"op": "delete", "ns": s.namespace, "key": k})
+		}
+		body, err := json.Marshal(map[string]any{"operations": ops})
+		if err != nil {
+			return err
+		}
+		a, err := place.Ask(ctx, conn, "POST", "/api/v1/kv", body)
+		if err == nil {
+			err = a.Err()
+		}
+		if err != nil {
+			return err
+		}
+	}
 	return nil
 }

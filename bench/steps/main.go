@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"queen/bench/internal/node"
+	"queen/bench/internal/place"
 	"queen/bench/internal/report"
 )
 
@@ -25,7 +26,11 @@ type options struct {
 	seed               uint64
 	limit              time.Duration
 	out                io.Writer
+	trial              place.Trial
 }
+
+// lease is how long a worker has for what a pop gave it.
+func (o *options) lease() time.Duration { return time.Duration(o.leaseSeconds) * time.Second }
 
 func defaults() options {
 	return options{kills: 10, workers: 4, producers: 4, popMost: 20, leaseSeconds: 3, crashes: 0.01, timerEvery: 100,
@@ -37,30 +42,37 @@ func main() {
 	flag.StringVar(&o.input, "input", "", "NDJSON file to consume")
 	flag.StringVar(&o.binary, "binary", "", "node to run; empty builds it")
 	dir := flag.String("data", "bench/out", "directory below which the data directory is made")
+	keep := flag.Bool("keep", false, "keep the data directory")
 	flag.IntVar(&o.kills, "kills", o.kills, "kills of the node")
 	flag.IntVar(&o.workers, "workers", o.workers, "workers of the consumer group")
 	flag.Float64Var(&o.crashes, "crashes", o.crashes, "share of the steps around which their worker crashes")
-	flag.Uint64Var(&o.seed, "seed", o.seed, "seed of crashes and delays")
-	flag.DurationVar(&o.limit, "limit", o.limit, "time after which the run is given up")
+	flag.Uint64Var(&o.seed, "seed", o.seed, "seed of crashes, delays and faults")
+	flag.DurationVar(&o.limit, "limit", o.limit, "time after which the run is given up; on a cluster, time after --for")
 	asJSON := flag.Bool("json", false, "print one JSON object")
+	o.trial.Flags(flag.CommandLine)
 	flag.Parse()
 	if *asJSON {
 		o.out = os.Stderr
 	}
-	r, err := process(o, *dir)
+	if err := o.trial.Check(flag.CommandLine, "kills"); err != nil {
+		report.Fail("steps", err)
+	}
+	r, err := process(o, *dir, *keep)
 	if err != nil {
 		report.Fail("steps", err)
 	}
 	r.Exit(*asJSON)
 }
 
-func process(o options, dir string) (*report.Report, error) {
+func process(o options, dir string, keep bool) (*report.Report, error) {
 	temp, err := report.TempDir(dir)
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(temp)
-	if o.binary == "" {
+	if !keep {
+		defer os.RemoveAll(temp)
+	}
+	if o.binary == "" && o.trial.Nodes == 0 { // a cluster builds its own
 		if o.binary, err = node.Build(filepath.Join(temp, "queen")); err != nil {
 			return nil, fmt.Errorf("build: %w", err)
 		}

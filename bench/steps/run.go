@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
@@ -12,74 +11,144 @@ import (
 
 	"queen/bench/internal/changes"
 	"queen/bench/internal/node"
+	"queen/bench/internal/place"
 	"queen/bench/internal/report"
 )
 
-// Names on the node.
-const (
-	sourceQueue = "changes"
-	indexQueue  = "index"
-	timerQueue  = "reminders"
-	group       = "steps"
-	namespace   = "added"
-)
+// group is the consumer group of all workers.
+const group = "steps"
 
-// steps is a run.
+// names are what one pass through the stream uses of the broker.
+type names struct{ source, index, timers, namespace string }
+
+// named are the names of a round; 0 is the only one.
+func named(round int) names {
+	suffix := ""
+	if round > 0 {
+		suffix = fmt.Sprintf("-%d", round)
+	}
+	return names{"changes" + suffix, "index" + suffix, "reminders" + suffix, "added" + suffix}
+}
+
+// tally is what happened, for the report.
+type tally struct {
+	rounds, steps, committed, refused, unknown, before, after, late atomic.Int64
+	counters, fired                                                 atomic.Int64
+}
+
+// steps is one pass through the stream, and its judgement.
 type steps struct {
-	o    options
-	in   *changes.Input
-	addr string
-	out  *report.Report
+	o     options
+	in    *changes.Input
+	place place.Place
+	names
+	v     *report.Violations
+	tally *tally
 
 	// settled holds the lines whose step was answered (true) or sent and not answered (false): whether such a one took
-	// place shows when its message comes again, or does not.
+	// place shows when its message comes again, or in the index.
 	mu struct {
 		sync.Mutex
-		node    *node.Node
 		settled map[*changes.Line]bool
 	}
 	all chan struct{} // closed when every line is in settled
-
-	pushed, committed, refused, unknown, before, after atomic.Int64
 }
 
+func newSteps(o options, in *changes.Input, round int, p place.Place, v *report.Violations, t *tally) *steps {
+	s := &steps{o: o, in: in, place: p, names: named(round), v: v, tally: t, all: make(chan struct{})}
+	s.mu.settled = map[*changes.Line]bool{}
+	return s
+}
+
+// run carries out a run in a directory, which must be empty.
 func run(ctx context.Context, o options) (*report.Report, error) {
 	in, err := changes.Read(o.input)
 	if err != nil {
 		return nil, err
 	}
-	addr, err := node.FreeAddr()
-	if err != nil {
-		return nil, err
+	out := &report.Report{Program: "steps", Conditions: fmt.Sprintf("%d lines of %d files, %d workers, seed %d", len(in.Lines),
+		len(in.Files), o.workers, o.seed)}
+	var v report.Violations
+	var t tally
+	if o.trial.Nodes > 0 {
+		err = underFaults(ctx, o, in, &v, &t, out)
+	} else {
+		err = underKills(ctx, o, in, &v, &t, out)
 	}
-	n, err := node.Start(node.Options{Binary: o.binary, Data: filepath.Join(o.dir, "node"), HTTP: addr})
-	if err != nil {
+	t.report(out)
+	out.Violations = v.List()
+	switch {
+	case err == nil:
+	case len(out.Violations) == 0:
 		return nil, err
+	default:
+		out.Violate("and then the run could not go on: %v", err)
 	}
-	s := &steps{o: o, in: in, addr: addr, all: make(chan struct{}), out: &report.Report{Program: "steps",
-		Conditions: fmt.Sprintf("%d lines of %d files, %d workers, %d kills, seed %d", len(in.Lines), len(in.Files),
-			o.workers, o.kills, o.seed)}}
-	s.mu.node, s.mu.settled = n, map[*changes.Line]bool{}
-	defer func() { s.current().Kill() }()
+	return out, nil
+}
+
+// underKills goes through the stream once, on one node that is killed again and again.
+func underKills(ctx context.Context, o options, in *changes.Input, v *report.Violations, t *tally, out *report.Report) error {
+	out.Conditions += fmt.Sprintf(", %d kills", o.kills)
+	n, err := place.Start(node.Options{Binary: o.binary, Data: filepath.Join(o.dir, "node")})
+	if err != nil {
+		return err
+	}
+	defer n.Kill()
 	ctx, cancel := context.WithTimeout(ctx, o.limit)
 	defer cancel()
+	s := newSteps(o, in, 0, n, v, t)
+	start := time.Now()
+	if err := s.work(ctx, func(ctx context.Context) error { return s.kill(ctx, n) }); err != nil {
+		return fmt.Errorf("%w; the node said:\n%s", err, n.LogTail())
+	}
+	out.Add("time with kills", time.Since(start).Seconds(), "s")
+	if err := s.judge(ctx); err != nil {
+		return fmt.Errorf("%w; the node said:\n%s", err, n.LogTail())
+	}
+	return nil
+}
+
+// underFaults goes through the stream in rounds, on a cluster that has faults done to it.
+func underFaults(ctx context.Context, o options, in *changes.Input, v *report.Violations, t *tally, out *report.Report) error {
+	out.Conditions += ", " + o.trial.String()
+	c, err := o.trial.Open(o.binary, o.dir)
+	if err != nil {
+		return err
+	}
+	defer c.End()
+	ctx, cancel := context.WithTimeout(ctx, o.trial.For+o.limit)
+	defer cancel()
+	start := time.Now()
+	done, err := o.trial.Run(ctx, c, o.seed, o.out, func(ctx context.Context, number int) error {
+		own := o
+		own.seed += uint64(number)
+		return newSteps(own, in, number, c.Round(number), v, t).round(ctx, number)
+	})
+	place.Sum(done, out)
+	out.Add("time", time.Since(start).Seconds(), "s")
+	if err != nil {
+		return fmt.Errorf("%w; the nodes said:\n%s", err, c.LogTail())
+	}
+	if err := c.Stop(); err != nil {
+		v.Add("%v", err)
+	}
+	return nil
+}
+
+// round is one pass with everything that is judged about it. It leaves nothing behind.
+func (s *steps) round(ctx context.Context, number int) error {
 	start := time.Now()
 	if err := s.work(ctx); err != nil {
-		return nil, fmt.Errorf("%w; %d of %d lines settled; the node said:\n%s", err, s.settledCount(), len(in.Lines),
-			s.current().LogTail())
+		return err
 	}
 	took := time.Since(start)
 	if err := s.judge(ctx); err != nil {
-		return nil, fmt.Errorf("%w; the node said:\n%s", err, s.current().LogTail())
+		return err
 	}
-	s.sum(took)
-	return s.out, nil
-}
-
-func (s *steps) current() *node.Node {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.mu.node
+	fmt.Fprintf(s.o.out, "round %d: %d steps in %v, judged after %v\n", number, len(s.in.Lines), took.Round(time.Millisecond),
+		time.Since(start).Round(time.Millisecond))
+	return s.giveUp(ctx)
 }
 
 func (s *steps) settledCount() int {
@@ -102,90 +171,73 @@ func (s *steps) settle(l *changes.Line, sure bool) {
 	}
 }
 
-// violate notes a broken promise.
-func (s *steps) violate(format string, args ...any) {
+// may tells whether the step of a line that was delivered may be taken: not when its lease, which lasts until then at least, may be
+// over, since another worker may have it. A line whose step was answered must not come again before that.
+func (s *steps) may(l *changes.Line, until time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.out.Violate(format, args...)
+	// Under the lock: whoever gets the line after this one settles it after this.
+	if time.Now().After(until) {
+		s.tally.late.Add(1)
+		return false
+	}
+	if s.mu.settled[l] {
+		s.v.Add("%s: %s came again after its step was answered", s.source, l.ID)
+	}
+	return true
 }
 
-// open tells whether a line may still be delivered: its step was not answered.
-func (s *steps) open(l *changes.Line) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return !s.mu.settled[l]
-}
-
-// work runs producers, workers and the killer until every line is settled.
-func (s *steps) work(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var all []func() error
+// work runs producers and workers, and what is done to them, until every line is settled.
+func (s *steps) work(ctx context.Context, harm ...func(context.Context) error) error {
+	all := harm
 	for i, own := range s.in.Shares(s.o.producers) {
-		all = append(all, func() error { return s.produce(ctx, own, uint64(i)) })
+		all = append(all, func(ctx context.Context) error { return s.produce(ctx, own, i) })
 	}
 	for i := range s.o.workers {
-		w := s.newWorker(uint64(100 + i))
-		all = append(all, func() error { return w.run(ctx) })
+		all = append(all, s.newWorker(100+i).run)
 	}
-	all = append(all, func() error { return s.kill(ctx) })
-	errs := make([]error, len(all))
-	var running sync.WaitGroup
-	for i, f := range all {
-		running.Go(func() {
-			if errs[i] = f(); errs[i] != nil {
-				cancel()
-			}
-		})
+	if err := place.Together(ctx, all...); err != nil {
+		return fmt.Errorf("%s: %d of %d lines settled: %w", s.source, s.settledCount(), len(s.in.Lines), err)
 	}
-	running.Wait()
-	return errors.Join(errs...)
+	s.tally.steps.Add(int64(len(s.in.Lines)))
+	s.tally.rounds.Add(1)
+	return nil
 }
 
 // kill ends the node again and again, spread over the run by the number of settled lines, at a random moment of the
 // traffic.
-func (s *steps) kill(ctx context.Context) error {
+func (s *steps) kill(ctx context.Context, n *place.Node) error {
 	rng := rand.New(rand.NewPCG(s.o.seed, 7))
 	for i := range s.o.kills {
 		due := len(s.in.Lines) * (i + 1) / (s.o.kills + 1)
 		for s.settledCount() < due {
-			if err := pause(ctx, time.Millisecond); err != nil {
+			if err := place.Pause(ctx, time.Millisecond); err != nil {
 				return err
 			}
 		}
-		if err := pause(ctx, time.Duration(rng.Int64N(int64(5*time.Millisecond)))); err != nil {
+		if err := place.Pause(ctx, time.Duration(rng.Int64N(int64(5*time.Millisecond)))); err != nil {
 			return err
 		}
-		unknown := s.unknown.Load()
-		s.current().Kill()
-		n, err := s.current().Restart()
-		if err != nil {
+		unknown := s.tally.unknown.Load()
+		n.Kill()
+		if err := n.Restart(); err != nil {
 			return err
 		}
-		s.mu.Lock()
-		s.mu.node = n
-		s.mu.Unlock()
 		fmt.Fprintf(s.o.out, "kill %d after %d steps: %d steps unanswered, ready again after %v\n", i+1, due,
-			s.unknown.Load()-unknown, n.Started.Round(time.Millisecond))
+			s.tally.unknown.Load()-unknown, n.Started().Round(time.Millisecond))
 	}
 	return nil
 }
 
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
-}
-
-func (s *steps) sum(took time.Duration) {
-	s.out.Add("steps", float64(len(s.in.Lines)), "")
-	s.out.Add("time with kills", took.Seconds(), "s")
-	s.out.Add("steps committed and answered", float64(s.committed.Load()), "")
-	s.out.Add("steps refused, lease over or done", float64(s.refused.Load()), "")
-	s.out.Add("steps unanswered", float64(s.unknown.Load()), "")
-	s.out.Add("workers crashed before a commit", float64(s.before.Load()), "")
-	s.out.Add("workers crashed after a commit", float64(s.after.Load()), "")
+func (t *tally) report(out *report.Report) {
+	out.Add("rounds", float64(t.rounds.Load()), "")
+	out.Add("steps", float64(t.steps.Load()), "")
+	out.Add("steps committed and answered", float64(t.committed.Load()), "")
+	out.Add("steps refused, lease over or done", float64(t.refused.Load()), "")
+	out.Add("steps unanswered", float64(t.unknown.Load()), "")
+	out.Add("workers crashed before a commit", float64(t.before.Load()), "")
+	out.Add("workers crashed after a commit", float64(t.after.Load()), "")
+	out.Add("deliveries left, lease over", float64(t.late.Load()), "")
+	out.Add("counters that are right", float64(t.counters.Load()), "")
+	out.Add("timers fired once", float64(t.fired.Load()), "")
 }

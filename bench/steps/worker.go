@@ -10,13 +10,14 @@ import (
 
 	"queen/bench/internal/changes"
 	"queen/bench/internal/client"
+	"queen/bench/internal/place"
 )
 
 // produce pushes lines in order, each again until it is answered: the id of a line makes that harmless.
-func (s *steps) produce(ctx context.Context, own []*changes.Line, stream uint64) error {
-	conn := client.New(s.addr, 30*time.Second)
+func (s *steps) produce(ctx context.Context, own []*changes.Line, number int) error {
+	conn := place.Conn(s.place, number)
 	defer conn.Close()
-	rng := rand.New(rand.NewPCG(s.o.seed, stream))
+	rng := rand.New(rand.NewPCG(s.o.seed, uint64(number)))
 	type item struct {
 		Queue         string          `json:"queue"`
 		Partition     string          `json:"partition"`
@@ -27,21 +28,19 @@ func (s *steps) produce(ctx context.Context, own []*changes.Line, stream uint64)
 		n := min(1+rng.IntN(10), len(own))
 		items := make([]item, n)
 		for i, l := range own[:n] {
-			items[i] = item{sourceQueue, l.File.Name, string(l.ID), l.Raw}
+			items[i] = item{s.source, l.File.Name, string(l.ID), l.Raw}
 		}
-		for {
-			a, err := post(conn, "/api/v1/push", map[string]any{"items": items})
-			if err == nil && a.Status == 201 {
-				break
-			}
-			if err == nil && a.Status != 503 && a.Status != 429 {
-				return fmt.Errorf("push: %w", a.Err())
-			}
-			if err := pause(ctx, 2*time.Millisecond); err != nil {
-				return err
-			}
+		body, err := json.Marshal(map[string]any{"items": items})
+		if err != nil {
+			return err
 		}
-		s.pushed.Add(int64(n))
+		a, err := place.Ask(ctx, conn, "POST", "/api/v1/push", body)
+		if err != nil {
+			return err
+		}
+		if a.Status != 201 {
+			return fmt.Errorf("push: status %d: %w", a.Status, a.Err())
+		}
 		own = own[n:]
 	}
 	return nil
@@ -62,15 +61,13 @@ type worker struct {
 	rng  *rand.Rand
 }
 
-func (s *steps) newWorker(stream uint64) *worker {
-	return &worker{s: s, conn: client.New(s.addr, 30*time.Second), rng: rand.New(rand.NewPCG(s.o.seed, stream))}
+func (s *steps) newWorker(number int) *worker {
+	return &worker{s: s, conn: place.Conn(s.place, number), rng: rand.New(rand.NewPCG(s.o.seed, uint64(number)))}
 }
 
 func (w *worker) run(ctx context.Context) error {
-	defer func() { w.conn.Close() }()
-	pop := client.PopRequest{Queue: sourceQueue, Group: group, Batch: w.s.o.popMost, Partitions: w.s.o.popMost,
-		Wait: time.Second, LeaseSeconds: w.s.o.leaseSeconds, All: true}
-	path := pop.Path()
+	defer w.conn.Close()
+	path := w.path(time.Second)
 	for {
 		select {
 		case <-w.s.all:
@@ -79,55 +76,66 @@ func (w *worker) run(ctx context.Context) error {
 			return ctx.Err()
 		default:
 		}
-		a, err := w.conn.Do("GET", path, nil)
-		switch {
-		case err != nil || a.Status == 503 || a.Status == 429:
-			if err := pause(ctx, 2*time.Millisecond); err != nil {
-				return err
-			}
-			continue
-		case a.Status == 204:
-			continue
-		case a.Status != 200:
-			return fmt.Errorf("pop: %w", a.Err())
-		}
-		if err := w.delivery(a.Body); err != nil {
+		if _, _, err := w.once(ctx, path); err != nil {
 			return err
 		}
 	}
 }
 
+// path is that of a pop that waits for so long.
+func (w *worker) path(wait time.Duration) string {
+	pop := client.PopRequest{Queue: w.s.source, Group: group, Batch: w.s.o.popMost, Partitions: w.s.o.popMost,
+		Wait: wait, LeaseSeconds: w.s.o.leaseSeconds, All: true}
+	return pop.Path()
+}
+
+// once pops and takes the steps of what came. It returns how many messages that were, and whether there was an answer.
+func (w *worker) once(ctx context.Context, path string) (n int, answered bool, err error) {
+	until := time.Now().Add(w.s.o.lease()) // the claim is made after now
+	a, err := w.conn.Do("GET", path, nil)
+	switch {
+	case err != nil || place.Again(a.Status):
+		return 0, false, place.Elsewhere(ctx, w.conn)
+	case a.Status == 204:
+		return 0, true, nil
+	case a.Status != 200:
+		return 0, true, fmt.Errorf("pop: %w", a.Err())
+	}
+	n, err = w.delivery(a.Body, until)
+	return n, true, err
+}
+
 // delivery takes the steps of what a pop delivered, in order, and gives a partition up at the first refusal.
-func (w *worker) delivery(body []byte) error {
+func (w *worker) delivery(body []byte, until time.Time) (int, error) {
 	var d client.Delivery
 	body = append([]byte(nil), body...) // the next answer comes into the same memory
 	if err := client.ParsePop(body, &d); err != nil {
-		return err
+		return 0, err
 	}
 	lost := map[string]bool{}
 	for i := range d.Messages {
 		m := &d.Messages[i]
 		l := w.s.in.Find(m.Partition, m.Data)
 		if l == nil {
-			return fmt.Errorf("partition %q delivered what nobody pushed: %.200s", m.Partition, m.Data)
+			return 0, fmt.Errorf("partition %q delivered what nobody pushed: %.200s", m.Partition, m.Data)
 		}
 		if lost[string(m.PartitionID)] {
 			continue
 		}
-		if !w.s.open(l) {
-			w.s.violate("%s came again after its step was answered", l.ID)
+		if !w.s.may(l, until) {
+			break // what is left of it comes again
 		}
 		switch verdict, err := w.step(m, d.Lease, l); {
 		case err != nil:
-			return err
+			return 0, err
 		case verdict == crashed:
 			w.conn.Close()
-			return nil // everything it held comes back when the lease is over
+			return len(d.Messages), nil // everything it held comes back when the lease is over
 		case verdict == refused:
 			lost[string(m.PartitionID)] = true
 		}
 	}
-	return nil
+	return len(d.Messages), nil
 }
 
 // How a step ended for its worker.
@@ -146,13 +154,14 @@ type transacted struct {
 func (w *worker) step(m *client.Message, lease []byte, l *changes.Line) (int, error) {
 	crash := w.rng.Float64() < w.s.o.crashes
 	if crash && w.rng.IntN(2) == 0 {
-		w.s.before.Add(1)
+		w.s.tally.before.Add(1)
 		return crashed, nil
 	}
 	a, err := post(w.conn, "/api/v1/transaction", w.transaction(m, lease, l))
 	if err != nil || a.Status == 503 {
-		w.s.unknown.Add(1)
+		w.s.tally.unknown.Add(1)
 		w.s.settle(l, false)
+		w.conn.Turn()
 		return crashed, nil
 	}
 	if a.Status == 429 {
@@ -165,14 +174,14 @@ func (w *worker) step(m *client.Message, lease []byte, l *changes.Line) (int, er
 	switch {
 	case t.Success && crash:
 		w.s.settle(l, true)
-		w.s.after.Add(1)
+		w.s.tally.after.Add(1)
 		return crashed, nil
 	case t.Success:
-		w.s.committed.Add(1)
+		w.s.tally.committed.Add(1)
 		w.s.settle(l, true)
 		return done, nil
 	case t.Reason == "rejected_ack" || t.Reason == "unavailable" || t.Reason == "reserved":
-		w.s.refused.Add(1)
+		w.s.tally.refused.Add(1)
 		return refused, nil
 	}
 	return 0, fmt.Errorf("transaction of %s: rolled back: %s: %s", l.ID, t.Reason, t.Error)
@@ -183,13 +192,13 @@ func (w *worker) transaction(m *client.Message, lease []byte, l *changes.Line) m
 		"operations": []any{
 			map[string]any{"type": "ack", "transactionId": string(m.ID), "partitionId": string(m.PartitionID),
 				"leaseId": string(lease), "consumerGroup": group},
-			map[string]any{"type": "push", "queue": indexQueue, "partition": l.File.Name,
+			map[string]any{"type": "push", "queue": w.s.index, "partition": l.File.Name,
 				"payload": map[string]any{"version": l.Version()}},
 		},
-		"kv": []any{map[string]any{"op": "incr", "ns": namespace, "key": l.File.Name, "delta": l.Added, "forever": true}},
+		"kv": []any{map[string]any{"op": "incr", "ns": w.s.namespace, "key": l.File.Name, "delta": l.Added, "forever": true}},
 	}
 	if w.s.timed(l) {
-		body["timers"] = []any{map[string]any{"op": "schedule", "queue": timerQueue, "timerKey": string(l.ID),
+		body["timers"] = []any{map[string]any{"op": "schedule", "queue": w.s.timers, "timerKey": string(l.ID),
 			"delayMs": w.rng.IntN(2000), "payload": base64.StdEncoding.EncodeToString(quote(string(l.ID)))}}
 	}
 	return body

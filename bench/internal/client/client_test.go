@@ -85,6 +85,49 @@ func TestUnanswered(t *testing.T) {
 	}
 }
 
+// TestTurn goes round nodes of which one is gone. Each turn is another node, and each call after one a new connection.
+func TestTurn(t *testing.T) {
+	addrs := make([]string, 3)
+	for i := range addrs {
+		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.WriteString(w, strconv.Itoa(i)+r.Header.Get("x-queen-tenant"))
+		}))
+		addrs[i] = strings.TrimPrefix(srv.URL, "http://")
+		if i == 1 {
+			srv.Close()
+		} else {
+			defer srv.Close()
+		}
+	}
+	c := Among(addrs, 5, 10*time.Second)
+	defer c.Close()
+	var got []string
+	for range 4 {
+		for range 2 {
+			a, err := c.Do("GET", "/", nil)
+			if err != nil {
+				a.Body = []byte("-")
+			}
+			got = append(got, string(a.Body))
+		}
+		if !c.Turn() {
+			t.Fatal("there are others")
+		}
+	}
+	if s := strings.Join(got, ""); s != "2200--22" || c.Dialled != 3 {
+		t.Errorf("%s, %d connections; want 2200--22 over 3", s, c.Dialled)
+	}
+	alone := New(addrs[0], 10*time.Second)
+	defer alone.Close()
+	if _, err := alone.Do("GET", "/", nil); err != nil || alone.Turn() {
+		t.Errorf("%v; or a single node had another", err)
+	}
+	alone.Tenant = "me"
+	if a, err := alone.Do("GET", "/", nil); err != nil || string(a.Body) != "0me" || alone.Dialled != 1 {
+		t.Errorf("%v: %s, %d connections, want the first kept", err, a.Body, alone.Dialled)
+	}
+}
+
 func TestParsePop(t *testing.T) {
 	body := `{"success":true,"queue":"q","partition":"a","partitionId":"7","leaseId":"L","consumerGroup":"g","messages":[
 	 {"id":"i","transactionId":"t\"\\","traceId":null,"data":{"a":[1,"}]\\",{}],"b":"\""},"producerSub":null,

@@ -14,6 +14,8 @@ import (
 // Conn is one connection to a node, dialled when it is first needed and again after an error.
 type Conn struct {
 	addr    string
+	all     []string // the nodes that Turn goes round; addr is all[at]
+	at      int
 	timeout time.Duration
 	nc      net.Conn
 	br      *bufio.Reader
@@ -22,8 +24,12 @@ type Conn struct {
 	body    []byte    // of the request being built
 	answer  []byte    // of the last answer
 
+	// Tenant, when set, is whom the requests are for.
+	Tenant string
 	// Sent, when set, is called when a request has left whole and before its answer is read.
 	Sent func()
+	// Dialled counts the connections made: while it stays the same, answers come from one life of one node.
+	Dialled int
 }
 
 // maxAnswer bounds what an answer may announce.
@@ -38,6 +44,23 @@ const joinedBody = 4 << 10
 
 // New returns a connection to host:port. An exchange is given up when it takes longer than timeout, or half of it more.
 func New(addr string, timeout time.Duration) *Conn { return &Conn{addr: addr, timeout: timeout} }
+
+// Among returns a connection to one of several nodes that serve the same: number at, counted round. Turn leads to the others.
+func Among(addrs []string, at int, timeout time.Duration) *Conn {
+	at %= len(addrs)
+	return &Conn{addr: addrs[at], all: addrs, at: at, timeout: timeout}
+}
+
+// Turn hangs up and goes on to the next node. It returns false, with nothing done, when there is no other.
+func (c *Conn) Turn() bool {
+	if len(c.all) < 2 {
+		return false
+	}
+	c.Close()
+	c.at = (c.at + 1) % len(c.all)
+	c.addr = c.all[c.at]
+	return true
+}
 
 // Close hangs up; the next call dials again.
 func (c *Conn) Close() {
@@ -70,6 +93,7 @@ func (c *Conn) Do(method, path string, body []byte) (Answer, error) {
 			return Answer{}, fmt.Errorf("client: %w", err)
 		}
 		c.nc, c.br, c.until = nc, bufio.NewReaderSize(nc, 64<<10), time.Time{}
+		c.Dialled++
 	}
 	a, err := c.exchange(method, path, body)
 	if err != nil {
@@ -89,6 +113,11 @@ func (c *Conn) exchange(method, path string, body []byte) (Answer, error) {
 	h = append(h, " HTTP/1.1\r\nHost: "...)
 	h = append(h, c.addr...)
 	h = append(h, "\r\nContent-Type: application/json\r\n"...)
+	if c.Tenant != "" {
+		h = append(h, "X-Queen-Tenant: "...)
+		h = append(h, c.Tenant...)
+		h = append(h, "\r\n"...)
+	}
 	if method != "GET" {
 		h = append(h, "Content-Length: "...)
 		h = strconv.AppendInt(h, int64(len(body)), 10)
