@@ -15,6 +15,8 @@ import (
 // underFaults replays the input in rounds on a cluster that has faults done to it.
 func underFaults(ctx context.Context, o options, in *changes.Input, v *report.Violations, out *report.Report) error {
 	out.Conditions += ", " + o.trial.String()
+	o.out = place.Timed(o.out)
+	v.Out = o.out
 	c, err := o.trial.Open(o.binary, o.dir)
 	if err != nil {
 		return err
@@ -31,7 +33,8 @@ func underFaults(ctx context.Context, o options, in *changes.Input, v *report.Vi
 	done, err := o.trial.Run(ctx, c, o.seed, o.out, func(ctx context.Context, number int) error {
 		own := o
 		own.seed += uint64(number)
-		r := newReplay(own, in, fmt.Sprintf("%s-%d", o.queue, number), v, c.Round(number))
+		queue := fmt.Sprintf("%s-%d", o.queue, number)
+		r := newReplay(own, in, queue, v.In(queue), c.Round(number))
 		came, err := r.round(ctx, number)
 		if err != nil {
 			return err

@@ -112,6 +112,8 @@ func underKills(ctx context.Context, o options, in *changes.Input, v *report.Vio
 // underFaults goes through the stream in rounds, on a cluster that has faults done to it.
 func underFaults(ctx context.Context, o options, in *changes.Input, v *report.Violations, t *tally, out *report.Report) error {
 	out.Conditions += ", " + o.trial.String()
+	o.out = place.Timed(o.out)
+	v.Out = o.out
 	c, err := o.trial.Open(o.binary, o.dir)
 	if err != nil {
 		return err

@@ -3,6 +3,8 @@ package place
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"sync"
 	"time"
 
@@ -88,4 +90,21 @@ func Together(ctx context.Context, all ...func(context.Context) error) error {
 		}
 	}
 	return first
+}
+
+// Timed is out with the time since now in front of what each call writes, in seconds.
+func Timed(out io.Writer) io.Writer { return &timed{out: out, begin: time.Now()} }
+
+type timed struct {
+	mu    sync.Mutex
+	out   io.Writer
+	begin time.Time
+}
+
+// Write implements io.Writer.
+func (t *timed) Write(line []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_, err := fmt.Fprintf(t.out, "%9.3f %s", time.Since(t.begin).Seconds(), line)
+	return len(line), err
 }

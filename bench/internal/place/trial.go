@@ -57,9 +57,9 @@ func (t *Trial) Check(f *flag.FlagSet, ofOne ...string) error {
 		errs = append(errs, fmt.Errorf("--nodes %d: at least 3, or the first fault stops everything", t.Nodes))
 	case t.Groups < 1:
 		errs = append(errs, fmt.Errorf("--groups %d: at least 1", t.Groups))
-	case t.Every <= 0 || t.Lasts <= 0 || t.For < t.Every:
-		errs = append(errs, fmt.Errorf("--for %v --fault-every %v --fault-lasts %v: all above 0, and room for one fault", t.For,
-			t.Every, t.Lasts))
+	case t.Lasts <= 0 || t.Every <= t.Lasts || t.For < t.Every:
+		errs = append(errs, fmt.Errorf("--for %v --fault-every %v --fault-lasts %v: a fault lasts more than 0 and is over when the next "+
+			"one comes, and there is room for one", t.For, t.Every, t.Lasts))
 	case len(t.kinds()) == 0:
 		errs = append(errs, errors.New("--faults names none"))
 	}
@@ -87,7 +87,7 @@ func (t *Trial) deck(seed uint64) []string {
 	return all
 }
 
-// Victim is what faults are done to.
+// Victim is what faults are done to. Plague rests between the end of a fault and the next one.
 type Victim interface {
 	Plague(ctx context.Context, kinds []string, every, lasts time.Duration, seed uint64, out io.Writer) ([]nodes.Done, error)
 }
@@ -101,7 +101,7 @@ func (t *Trial) Run(ctx context.Context, c Victim, seed uint64, out io.Writer,
 		defer close(over)
 		plagued, cancel := context.WithTimeout(ctx, t.For)
 		defer cancel()
-		done, err = c.Plague(plagued, t.deck(seed), t.Every, t.Lasts, seed, out)
+		done, err = c.Plague(plagued, t.deck(seed), t.Every-t.Lasts, t.Lasts, seed, out)
 		if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
 			return nil // its time was over
 		}
