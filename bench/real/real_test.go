@@ -48,7 +48,7 @@ func TestFaults(t *testing.T) {
 	o := defaults()
 	o.input, o.dir, o.out, o.limit = filepath.Join("testdata", "extract.ndjson"), t.TempDir(), t.Output(), 5*time.Minute
 	o.leaseSeconds = 2
-	o.trial = place.Trial{Nodes: 3, Groups: 1, For: 12 * time.Second, Every: 4 * time.Second, Lasts: 1500 * time.Millisecond,
+	o.trial = place.Trial{Nodes: 3, Groups: 1, For: 9 * time.Second, Every: 3 * time.Second, Lasts: 1200 * time.Millisecond,
 		Faults: "kill,pause,partition"}
 	var err error
 	if o.binary, err = node.Build(filepath.Join(o.dir, "queen")); err != nil {

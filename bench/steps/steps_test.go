@@ -61,7 +61,7 @@ func TestKills(t *testing.T) {
 // TestFaults takes them in rounds on three nodes that have faults done to them.
 func TestFaults(t *testing.T) {
 	o := short(t)
-	o.trial = place.Trial{Nodes: 3, Groups: 1, For: 12 * time.Second, Every: 4 * time.Second, Lasts: 1500 * time.Millisecond,
+	o.trial = place.Trial{Nodes: 3, Groups: 1, For: 9 * time.Second, Every: 3 * time.Second, Lasts: 1200 * time.Millisecond,
 		Faults: "kill,pause,partition"}
 	r := carryOut(t, o)
 	rounds, _ := r.Get("rounds")
