@@ -31,9 +31,7 @@ const (
 func metadata(ctx context.Context, c *conn, r *request) (kmsg.Response, error) {
 	req := r.req.(*kmsg.MetadataRequest)
 	resp := req.ResponseKind().(*kmsg.MetadataResponse)
-	m := metadataCall{c: c, who: c.caller(), req: req, resp: resp, epoch: c.f.leaderEpoch(c.caller().Tenant), cluster: c.cluster(),
-		found: map[int]*topic{}}
-	m.cluster.fill(resp, c.f.opts.ClusterID)
+	m := metadataCall{c: c, who: c.caller(), req: req, resp: resp, found: map[int]*topic{}}
 	if req.Topics == nil || r.version == 0 && len(req.Topics) == 0 {
 		err := c.f.eachTopic(ctx, m.who, func(t *topic) bool { return m.add(t) })
 		if err == nil && m.listed > listedMax {
@@ -50,12 +48,18 @@ func metadata(ctx context.Context, c *conn, r *request) (kmsg.Response, error) {
 	return m.answer(ctx, nil)
 }
 
-// answer lists the partitions of the topics that were found, once there is room for them. Without it clients are told to
-// ask again.
+// answer tells who is there, and lists the partitions of the topics that were found, once there is room for them. Without it
+// clients are told to ask again.
+//
+// INVARIANT: who leads is asked after topics were looked for: that is how a node learns which raft group a tenant is in that is
+// new to it. What it knew before is the leader and the term of others, and clients that were told a later term never
+// believe an earlier one (TestLeaderOfNewTenant).
 func (m *metadataCall) answer(ctx context.Context, err error) (kmsg.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	m.epoch, m.cluster = m.c.f.leaderEpoch(m.who.Tenant), m.c.cluster()
+	m.cluster.fill(m.resp, m.c.f.opts.ClusterID)
 	full := m.c.room(ctx, int64(m.listed)*int64(partitionRoom+replicaRoom*len(m.cluster.voters)))
 	if errors.Is(full, errHungUp) {
 		return nil, full
@@ -97,9 +101,10 @@ type metadataCall struct {
 	who     engine.Caller
 	req     *kmsg.MetadataRequest
 	resp    *kmsg.MetadataResponse
+	created int
+	// epoch and cluster are filled in at the end.
 	epoch   int32
 	cluster cluster
-	created int
 	// found are the topics by their places in the answer; listed counts their partitions.
 	found  map[int]*topic
 	listed int

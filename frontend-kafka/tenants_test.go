@@ -1,6 +1,8 @@
 package frontendkafka
 
 import (
+	"context"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -134,4 +136,76 @@ func TestBrokerRemovedWhereItsRowIs(t *testing.T) {
 		_, there := n.engine.AdminRow(format.SystemTenant, format.AdminKafkaBroker, "2")
 		require.Equal(t, node != 1, there, "led by %d", node)
 	}
+}
+
+// newcomer is a node of a cluster that does not know where its tenant is before something of that is looked for: until then it
+// tells of those who lead others.
+type newcomer struct {
+	engine.Engine
+	known *atomic.Bool
+}
+
+func (e newcomer) Catalog() engine.Catalog { return newcomerCatalog{e.Engine.Catalog(), e.known} }
+func (e newcomer) Records() engine.Records { return newcomerRecords{e.Engine.Records(), e.known} }
+
+type newcomerCatalog struct {
+	engine.Catalog
+	known *atomic.Bool
+}
+
+func (c newcomerCatalog) Topic(ctx context.Context, who engine.Caller, queue string) (engine.QueueInfo, error) {
+	c.known.Store(true)
+	return c.Catalog.Topic(ctx, who, queue)
+}
+
+func (c newcomerCatalog) TopicByID(ctx context.Context, who engine.Caller, id format.UUID) (engine.QueueInfo, error) {
+	c.known.Store(true)
+	return c.Catalog.TopicByID(ctx, who, id)
+}
+
+func (c newcomerCatalog) Topics(ctx context.Context, who engine.Caller, p engine.Page) ([]engine.QueueInfo, string, error) {
+	c.known.Store(true)
+	return c.Catalog.Topics(ctx, who, p)
+}
+
+type newcomerRecords struct {
+	engine.Records
+	known *atomic.Bool
+}
+
+func (r newcomerRecords) Leader(engine.Caller) (format.Replica, format.Term) {
+	if r.known.Load() {
+		return 2, 3
+	}
+	return 1, 9
+}
+
+// Goal: the first answer that tells a tenant of its partitions tells who leads them and in which term, by name, by id and of
+// all: a client that was told a later term would believe no answer any more.
+func TestLeaderOfNewTenant(t *testing.T) {
+	var known atomic.Bool
+	n := start(t, func(o *Options) { o.Engine, o.NodeID, o.Clustered = newcomer{o.Engine, &known}, 1, true })
+	c := n.dial()
+	byName, byID, all := kmsg.NewPtrMetadataRequest(), kmsg.NewPtrMetadataRequest(), kmsg.NewPtrMetadataRequest()
+	byName.AllowAutoTopicCreation = true
+	byName.Topics = []kmsg.MetadataRequestTopic{{Topic: kmsg.StringPtr("t")}}
+	for _, req := range []*kmsg.MetadataRequest{byName, byID, all} {
+		req.Version = 12
+		known.Store(false)
+		resp := c.ask(req).(*kmsg.MetadataResponse)
+		require.EqualValues(t, 2, resp.ControllerID)
+		require.NotEmpty(t, resp.Topics)
+		for _, topic := range resp.Topics {
+			require.Zero(t, topic.ErrorCode)
+			for _, p := range topic.Partitions {
+				require.Equal(t, [2]int32{2, 3}, [2]int32{p.Leader, p.LeaderEpoch})
+			}
+		}
+		byID.Topics = []kmsg.MetadataRequestTopic{{TopicID: resp.Topics[0].TopicID}}
+	}
+	known.Store(false)
+	page := kmsg.NewPtrDescribeTopicPartitionsRequest()
+	page.Topics = []kmsg.DescribeTopicPartitionsRequestTopic{{Topic: "t"}}
+	row := c.ask(page).(*kmsg.DescribeTopicPartitionsResponse).Topics[0].Partitions[0]
+	require.Equal(t, [2]int32{2, 3}, [2]int32{row.LeaderID, row.LeaderEpoch})
 }
