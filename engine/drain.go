@@ -3,8 +3,6 @@ package engine
 import (
 	"context"
 	"encoding/binary"
-	"errors"
-	"fmt"
 	"slices"
 
 	"queen/engine/format"
@@ -51,7 +49,7 @@ func (n *Node) ChangeDraining(ctx context.Context, change func(draining []format
 	}
 }
 
-// drained fills in whether the node drains. What keeps it from writing is told first.
+// drained fills in whether the node drains, which of several raft groups only the first one knows. What keeps it from writing is told first.
 func (c *cluster) drained(st *Status) {
 	st.Draining = slices.Contains(c.n.Draining(), c.self)
 	switch {
@@ -61,23 +59,4 @@ func (c *cluster) drained(st *Status) {
 	default:
 		st.Why = "an operator has the node drain"
 	}
-}
-
-// Drain implements Membership for all groups, one after the other, each of which remembers it for itself. A call that fails half-way can
-// be repeated.
-func (m routedMembership) Drain(ctx context.Context, node format.Replica, on bool) (leads bool, err error) {
-	for i, g := range append([]Membership{m.Membership}, m.others...) {
-		led, err := g.Drain(ctx, node, on)
-		var e *Error
-		switch {
-		case errors.As(err, &e) && i > 0: // of the groups before it is done
-			told := *e
-			told.Outcome, told.Message = OutcomeUnknown, fmt.Sprintf("raft group %d: %s", i+1, e.Message)
-			return false, &told
-		case err != nil:
-			return false, err
-		}
-		leads = leads || led
-	}
-	return leads, nil
 }

@@ -8,7 +8,8 @@ import (
 )
 
 // routedMembership is the cluster of several raft groups, of which every member is in all. What Members tells of a member is of
-// group 1.
+// group 1, and so is who drains: a row of that one, which all obey. What Drain says of the lead is of group 1 as well; a member that
+// leads another one gives that away within a moment.
 type routedMembership struct {
 	Membership // of group 1
 	others     []Membership
