@@ -22,9 +22,10 @@ func (n *Node) DiskOf(node format.Replica) (d Disk, ok bool) {
 	return d, true
 }
 
-// NoteDisk implements Peer.
+// NoteDisk implements Peer. A full disk does not keep it: a disk of which nothing is known, or too little, may come back as an older copy of
+// itself and vote once more.
 func (n *Node) NoteDisk(ctx context.Context, node format.Replica, d Disk) error {
-	_, err := n.SetAdmin(ctx, format.SystemTenant, AdminChange{Kind: format.AdminNode, Name: strconv.FormatUint(uint64(node), 10),
+	_, err := n.setAdmin(ctx, format.SystemTenant, &AdminChange{Kind: format.AdminNode, Name: strconv.FormatUint(uint64(node), 10),
 		Value: binary.LittleEndian.AppendUint64(append([]byte(nil), d.ID[:]...), d.Boot)})
 	return err
 }

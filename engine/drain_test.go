@@ -48,7 +48,8 @@ func TestChangeDraining(t *testing.T) {
 	r.close()
 }
 
-// Goal: a full disk refuses administrative rows, and does not keep a node from being told to drain.
+// Goal: a full disk refuses administrative rows, and keeps neither a node from being told to drain nor the cluster from remembering whose disk
+// is whose and which raft groups have begun.
 func TestFullDiskDrains(t *testing.T) {
 	r := newRig(t)
 	r.config = func(c *engine.Config) { c.DiskHigh, c.DiskLow = 90, 80 }
@@ -64,6 +65,13 @@ func TestFullDiskDrains(t *testing.T) {
 		return []format.Replica{1}, nil
 	}))
 	require.Equal(t, []format.Replica{1}, r.node.Draining())
+	disk := engine.Disk{ID: format.UUID{7}, Boot: 3}
+	require.NoError(t, r.node.NoteDisk(t.Context(), 2, disk))
+	known, ok := r.node.DiskOf(2)
+	require.True(t, ok)
+	require.Equal(t, disk, known)
+	require.NoError(t, r.node.NoteGroup(t.Context(), 2))
+	require.True(t, r.node.GroupBorn(2))
 	r.fs.SetCapacity(0)
 	r.close()
 }

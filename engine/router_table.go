@@ -242,12 +242,12 @@ func (n *Node) GroupBorn(g format.RaftGroup) bool {
 }
 
 // NoteGroup notes, on a node of group 1, that a raft group has its Genesis: tenants are placed into it from then on, and a log of it that
-// is empty was not always so.
+// is empty was not always so. A full disk does not keep it: the node does not open before.
 func (n *Node) NoteGroup(ctx context.Context, g format.RaftGroup) error {
 	if n.GroupBorn(g) {
 		return nil
 	}
-	_, err := n.SetAdmin(ctx, format.SystemTenant, AdminChange{Kind: format.AdminNode, Name: bornName + strconv.Itoa(int(g)), Value: []byte{1},
+	_, err := n.setAdmin(ctx, format.SystemTenant, &AdminChange{Kind: format.AdminNode, Name: bornName + strconv.Itoa(int(g)), Value: []byte{1},
 		Guarded: true})
 	return err
 }
