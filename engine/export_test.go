@@ -29,6 +29,9 @@ func (r *Router) GroupOf(ctx context.Context, t format.Tenant) (format.RaftGroup
 	return n.seq.Group(), nil
 }
 
+// BoundTenants sets how many tenants there may be.
+func (r *Router) BoundTenants(most int) { r.tenantsMost = most }
+
 // ErrPlace is the error of a call whose tenant could not be placed.
 func ErrPlace(err error) error { return errPlace(err) }
 

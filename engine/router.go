@@ -30,8 +30,9 @@ var (
 // same one for ever. A Batch has one Caller, so nothing that is atomic spans groups. Group 1 has what is nobody's: users, brokers,
 // the table of tenants, and ephemeral queues.
 type Router struct {
-	groups []*Node
-	table  tenantTable
+	groups      []*Node
+	table       tenantTable
+	tenantsMost int // smaller in tests only
 }
 
 // NewRouter puts nodes together, of raft groups 1, 2, and so on. It owns them from now on.
@@ -41,7 +42,7 @@ func NewRouter(groups []*Node) *Router {
 			panic(fmt.Sprintf("engine: raft group %d stands at %d", g, i+1))
 		}
 	}
-	return &Router{groups: groups, table: tenantTable{placing: map[format.Tenant]*placing{}}}
+	return &Router{groups: groups, table: tenantTable{placing: map[format.Tenant]*placing{}}, tenantsMost: tenantsMost}
 }
 
 // GroupDir is the directory of a raft group of the node whose data directory is dir: that one for group 1, one below it for others.

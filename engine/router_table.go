@@ -27,6 +27,10 @@ type tenantTable struct {
 // tenantShards is a power of two; tenants are random but for a few.
 const tenantShards = 64
 
+// tenantsMost bounds the tenants that have a row. The rest of the rows that the system's tenant may have is for its other ones: switches, users,
+// keys, disks of nodes, who drains. However many tenants come, they must not keep those out.
+const tenantsMost = format.MaxAdminRows / 20 * 19
+
 // placing is a look for a tenant's group that is under way: others wait for its end.
 type placing struct {
 	done chan struct{}
@@ -176,15 +180,17 @@ func errPlace(err error) error {
 }
 
 // choose picks the group of a tenant without a row: 1 if that has anything of it, which came before there were several groups, else
-// the one with the fewest tenants of those that have begun. It reads the whole table, once in a tenant's life.
+// the one with the fewest tenants of those that have begun. It reads the whole table, once in a tenant's life, and refuses a tenant too
+// many; calls that come together are judged apart, so there may be some more.
 func (r *Router) choose(t format.Tenant) (format.RaftGroup, error) {
 	first := r.groups[0]
 	if has, err := first.holds(t); has || err != nil {
 		return 1, err
 	}
-	tenants := make([]int, len(r.groups))
+	tenants, all := make([]int, len(r.groups)), 0
 	for after := ""; ; {
 		rows := first.AdminRows(format.SystemTenant, format.AdminTenant, after, 1000)
+		all += len(rows)
 		for i := range rows {
 			if g, ok := groupOfRow(rows[i]); ok && r.Group(g) != nil {
 				tenants[g-1]++
@@ -194,6 +200,10 @@ func (r *Router) choose(t format.Tenant) (format.RaftGroup, error) {
 		if len(rows) == 0 {
 			break
 		}
+	}
+	if all >= r.tenantsMost {
+		return 0, &Error{Code: CodeTooLarge, Field: "tenant", Limit: strconv.Itoa(r.tenantsMost) + " tenants",
+			Message: "a cluster of several raft groups has at most " + strconv.Itoa(r.tenantsMost) + " tenants"}
 	}
 	best := 0
 	for i := range tenants {

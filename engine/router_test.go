@@ -303,6 +303,23 @@ func TestErrorsOfPlacing(t *testing.T) {
 		Message: "there is no room for another tenant among the system's administrative rows: 100000 rows"}, *e)
 }
 
+// TestTenantTooMany: tenants leave room for the system's other rows. One too many is refused, those that are placed go on.
+func TestTenantTooMany(t *testing.T) {
+	ctx, r := context.Background(), newRouted(t)
+	first, second := r.two()
+	r.BoundTenants(2)
+	_, err := r.Do(ctx, callerOf(3), engine.Batch{Ops: []engine.Op{&engine.Append{Queue: "q", Messages: []engine.Message{{Payload: []byte("1")}}}}})
+	var e *engine.Error
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, engine.Error{Code: engine.CodeTooLarge, Field: "tenant", Limit: "2 tenants",
+		Message: "a cluster of several raft groups has at most 2 tenants"}, *e)
+	require.Len(t, r.placed(), 2)
+	r.push(first, "q", "p")
+	r.push(second, "q", "p")
+	r.BoundTenants(3)
+	r.push(callerOf(3), "q", "p")
+}
+
 // TestGroupsAreOneCluster: groups share the identity of the first, and a directory of another cluster is refused.
 func TestGroupsAreOneCluster(t *testing.T) {
 	ctx, fs, c := context.Background(), vfs.NewMem(), clock.NewFake(1_700_000_000_000_000)
