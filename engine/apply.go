@@ -70,6 +70,7 @@ func (n *Node) Apply(c Committed) (Applied, error) {
 	n.wake(touched)
 	if switched && n.ready.Load() {
 		n.ephemeral.refresh()
+		n.redrives.poke()
 	}
 	return outcome, nil
 }

@@ -142,6 +142,7 @@ func (n *Node) Lead(epoch format.Term) {
 		if err == nil && c.commitTerm(epoch) && c.takeLead(epoch) {
 			n.house.poke()
 			n.timers.poke()
+			n.redrives.poke()
 			return
 		}
 	}

@@ -21,9 +21,15 @@ const (
 
 // redrives runs the jobs that move dead letters. A job is an administrative row before it moves anything, so that the
 // next life of the node takes it up where it was; each runs in a goroutine of its own, at its own rate.
+//
+// INVARIANT: in a cluster who leads runs all jobs, whichever node was asked, and nobody else does: so a job keeps to its rate, and
+// goes on when a node goes (replication's TestRedriveGoesOn). For a moment after an election two may; each dead letter is moved
+// once all the same.
 type redrives struct {
 	n      *Node
-	done   sync.WaitGroup
+	done   sync.WaitGroup // of jobs
+	looks  sync.WaitGroup // of look
+	nudge  chan struct{}
 	making sync.Mutex // held while a job is made
 	// quotas hold the jobs to the rates of their tenants' plans; none while there are no plans.
 	quotas atomic.Pointer[auth.Quotas]
@@ -36,13 +42,46 @@ type redrives struct {
 // setQuotas holds the node's jobs to rates.
 func (n *Node) setQuotas(q *auth.Quotas) { n.redrives.quotas.Store(q) }
 
-func newRedrives(n *Node) *redrives { return &redrives{n: n, live: map[string]RedriveJob{}} }
+func newRedrives(n *Node) *redrives {
+	return &redrives{n: n, nudge: make(chan struct{}, 1), live: map[string]RedriveJob{}}
+}
 
-// start takes up what an earlier life left.
+// start takes up what an earlier life left, and in a cluster from then on what is this node's to run.
 func (r *redrives) start() {
-	for _, j := range r.rows() {
+	r.takeUp(r.rows())
+	if r.n.cluster != nil {
+		r.looks.Add(1)
+		go r.look()
+	}
+}
+
+// poke has jobs looked for: this node was elected, or a row has changed.
+func (r *redrives) poke() {
+	select {
+	case r.nudge <- struct{}{}:
+	default:
+	}
+}
+
+func (r *redrives) look() {
+	defer r.looks.Done()
+	for {
+		select {
+		case <-r.nudge:
+			if r.n.leading() {
+				r.takeUp(r.readable(func(string, error) {})) // what can not be read was told of at the start
+			}
+		case <-r.n.stopping:
+			return
+		}
+	}
+}
+
+// takeUp runs those of all jobs that are under way and do not run here.
+func (r *redrives) takeUp(all []*RedriveJob) {
+	for _, j := range all {
 		if j.State == RedriveRunning {
-			r.launch(j)
+			r.launch(j.ID)
 		}
 	}
 }
@@ -52,14 +91,21 @@ func (r *redrives) stop() {
 	r.mu.Lock()
 	r.stopped = true
 	r.mu.Unlock()
+	r.looks.Wait()
 	r.done.Wait()
 }
 
-// launch runs a job unless the node stops.
-func (r *redrives) launch(j *RedriveJob) {
+// launch runs a job unless it runs or has ended, another node leads, or this one stops. Its row is read once it is known not to run: a
+// job that ends is saved before, so that it does not begin again with what was counted earlier.
+func (r *redrives) launch(id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.stopped || r.n.closing() {
+	if _, runs := r.live[id]; runs || r.stopped || r.n.closing() || !r.n.leading() {
+		return
+	}
+	row, found := r.n.AdminRow(format.SystemTenant, format.AdminRedrive, id)
+	j, err := decodeRedrive(row)
+	if !found || err != nil || j.State != RedriveRunning {
 		return
 	}
 	r.live[j.ID] = *j
@@ -71,6 +117,9 @@ func (r *redrives) launch(j *RedriveJob) {
 		r.mu.Lock()
 		delete(r.live, j.ID)
 		r.mu.Unlock()
+		if u.isDeposed {
+			r.poke() // the lead may be back, and the job was still here when it was looked for
+		}
 	}()
 }
 
@@ -86,12 +135,16 @@ func (r *redrives) save(j *RedriveJob) error {
 	return err
 }
 
-// rows reads all jobs, oldest first. A row that can not be read is left alone.
-func (r *redrives) rows() (jobs []*RedriveJob) {
+// rows reads all jobs, oldest first. A row that can not be read is told of and left alone.
+func (r *redrives) rows() []*RedriveJob {
+	return r.readable(func(name string, err error) { r.n.event("redrive job "+name, err) })
+}
+
+func (r *redrives) readable(bad func(name string, err error)) (jobs []*RedriveJob) {
 	for _, row := range r.n.AdminRows(format.SystemTenant, format.AdminRedrive, "", keptRedrives+maxRedrives) {
 		j, err := decodeRedrive(row)
 		if err != nil {
-			r.n.event("redrive job "+row.Name, err)
+			bad(row.Name, err)
 			continue
 		}
 		jobs = append(jobs, j)
@@ -131,7 +184,7 @@ func (n *Node) StartRedrive(ctx context.Context, c Caller, req RedriveRequest) (
 	if err := r.save(j); err != nil {
 		return RedriveJob{}, err
 	}
-	r.launch(j)
+	r.launch(j.ID)
 	return out, nil
 }
 

@@ -24,12 +24,15 @@ type redriveRun struct {
 	began int64 // monotonic
 	tried int64 // since then
 	saved int64 // monotonic time of the last saving
+
+	isDeposed bool // it ended since another node leads
 }
 
-// run moves page by page until nothing selected is left, or the node stops: then the row says that the job goes on.
+// run moves page by page until nothing selected is left, or the node stops or leads no more: then the row says that the job
+// goes on.
 func (u *redriveRun) run() {
 	u.began = u.n.cfg.Clock.Mono()
-	for !u.n.closing() {
+	for u.goesOn() {
 		j := u.job
 		p, ok := u.n.deadPage(j, deadCursor{j.left, j.leftAt}, u.pageSize())
 		if !ok {
@@ -46,6 +49,14 @@ func (u *redriveRun) run() {
 		u.progress(false)
 		u.sleep(pace(j.PerSecond, u.tried, u.n.cfg.Clock.Mono()-u.began))
 	}
+}
+
+// goesOn says that the job is this node's to run.
+func (u *redriveRun) goesOn() bool {
+	if !u.n.leading() {
+		u.isDeposed = true
+	}
+	return !u.isDeposed && !u.n.closing()
 }
 
 // pageSize keeps a slow job from moving in bursts: a tenth of a second's worth.
@@ -65,7 +76,7 @@ func pace(rate int, tried, us int64) time.Duration {
 }
 
 // page moves what a look found, in order, in calls that are bounded in bytes. The cursor passes what stays only: what
-// was moved is no longer there to be found. false: the node stops.
+// was moved is no longer there to be found. false: the job does not go on here.
 func (u *redriveRun) page(p *deadPage) bool {
 	j, n := u.job, u.n
 	var call []machine.DeadLetter
@@ -120,12 +131,12 @@ func (n *Node) deadByID(j *RedriveJob, d *machine.DeadLetter) (machine.DeadLette
 }
 
 // move carries out one call; what the moment refuses is tried again, so that nothing is overtaken in its partition by
-// what failed after it, unless a refusal is about that message alone. false: the node stops.
+// what failed after it, unless a refusal is about that message alone. false: the job does not go on here.
 func (u *redriveRun) move(dead []machine.DeadLetter) bool {
 	return u.admit(len(dead)) && u.moveAdmitted(dead, false)
 }
 
-// admit waits until the tenant's plan lets so many messages pass. false: the node stops.
+// admit waits until the tenant's plan lets so many messages pass. false: the job does not go on here.
 func (u *redriveRun) admit(messages int) bool {
 	for {
 		ok, after := u.r.quotas.Load().Take(auth.Tenant(u.job.Tenant), auth.Messages, messages)
@@ -211,16 +222,16 @@ func passing(c ErrorCode) bool {
 	return false
 }
 
-// sleep waits on the node's clock; false: the node stops.
+// sleep waits on the node's clock; false: the job does not go on here.
 func (u *redriveRun) sleep(d time.Duration) bool {
 	if d <= 0 {
-		return !u.n.closing()
+		return u.goesOn()
 	}
 	timer := u.n.cfg.Clock.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C():
-		return true
+		return u.goesOn()
 	case <-u.n.stopping:
 		return false
 	}
@@ -237,7 +248,7 @@ func (u *redriveRun) progress(save bool) bool {
 	return u.r.save(u.job) == nil
 }
 
-// end saves how the job ended; a node that stops before takes the job up again and finds nothing left.
+// end saves how the job ended; where that comes to nothing the job is taken up again and finds nothing left.
 func (u *redriveRun) end(s RedriveState, why error) {
 	u.job.State, u.job.Ended = s, u.n.wall()
 	if why != nil {
