@@ -89,7 +89,8 @@ func (t *timers) run() {
 }
 
 // wait sleeps until something is due, as far as it is known. W may run a little slower or faster than the
-// clock, so that a long sleep is taken in pieces.
+// clock, so that a long sleep is taken in pieces. Who does not lead sleeps until it does: what is due is not fired here, and
+// may be due for long.
 func (t *timers) wait(timer clock.Timer) {
 	t.mu.Lock()
 	t.mu.next = 0 // before the look: whatever comes due after it nudges
@@ -103,7 +104,7 @@ func (t *timers) wait(timer clock.Timer) {
 	}
 	t.mu.Unlock()
 	var fire <-chan struct{}
-	if ok {
+	if ok && t.n.leading() {
 		pause := time.Duration(due-t.n.wall()) * time.Microsecond
 		if held := t.heldFor(); held > 0 {
 			pause = held
