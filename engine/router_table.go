@@ -150,8 +150,9 @@ func (r *Router) place(ctx context.Context, t format.Tenant) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Only while there is none: another node may choose at the same moment. Whoever was first is read back.
-	_, err = first.SetAdmin(ctx, format.SystemTenant, AdminChange{Kind: format.AdminTenant, Name: t.String(), Value: []byte{byte(g)},
+	// Only while there is none: another node may choose at the same moment. Whoever was first is read back. A full disk does not keep the
+	// row: the tenant may have been there before the table was, and acks and deletes make room.
+	_, err = first.setAdmin(ctx, format.SystemTenant, &AdminChange{Kind: format.AdminTenant, Name: t.String(), Value: []byte{byte(g)},
 		Guarded: true})
 	if err != nil {
 		return nil, errPlace(err)

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -318,6 +319,33 @@ func TestTenantTooMany(t *testing.T) {
 	r.push(second, "q", "p")
 	r.BoundTenants(3)
 	r.push(callerOf(3), "q", "p")
+}
+
+// TestFullDiskPlacesTenants: a tenant with data from before there was a table can consume it when the disk is full, although its row is still
+// to be written.
+func TestFullDiskPlacesTenants(t *testing.T) {
+	ctx, fs, now := context.Background(), vfs.NewMem(), clock.NewFake(1_700_000_000_000_000)
+	r, c := openRouted(t, fs, now, 1), callerOf(9)
+	defer r.Close(ctx)
+	_, err := r.Group(1).Do(ctx, c, engine.Batch{Ops: []engine.Op{&engine.Append{Queue: "q", Messages: []engine.Message{{Payload: []byte("1")}}}}})
+	require.NoError(t, err)
+	space, err := fs.Free("data")
+	require.NoError(t, err)
+	used := space.Total - space.Available
+	fs.SetCapacity(used + used/20)
+	defer fs.SetCapacity(0)
+	for full := false; !full; runtime.Gosched() {
+		now.Advance(5 * time.Second)
+		st, err := r.Group(1).Status(ctx)
+		require.NoError(t, err)
+		full = st.StorageFull
+	}
+	d, err := r.Pop(ctx, c, engine.PopRequest{Scope: engine.Scope{Queue: "q"}, Group: "g", Start: engine.Start{Kind: format.StartAll}, Batch: 1})
+	require.NoError(t, err)
+	require.NotNil(t, d)
+	at, lease := d.Claims[0], d.Lease
+	d.Delivered()
+	r.do(c, &engine.Ack{Partition: at.PartitionID, Group: "g", Lease: lease, HasOffset: true, Offset: at.First, Status: format.AckCompleted})
 }
 
 // TestGroupsAreOneCluster: groups share the identity of the first, and a directory of another cluster is refused.
