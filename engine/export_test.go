@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"math"
 
 	"queen/engine/format"
@@ -150,6 +151,24 @@ func (n *Node) AbortedRanges(queue string) int {
 	defer n.state.RUnlock()
 	q, _ := n.state.m.QueueByName(format.DefaultTenant, queue)
 	return int(n.state.m.OldAborts(q.ID, math.MaxInt64, math.MaxUint32))
+}
+
+// ReadFires says how many of the timers that are due are fired together, which of those are put off since they could not be read, and how
+// many were read for that. Each has the size of its frame, below 0 for one that can not be read.
+func ReadFires(sizes []int) (due int, off []int, read int) {
+	b := fireRun{due: make([]pendingTimer, len(sizes))}
+	b.read(func(p *pendingTimer) error {
+		n := sizes[read]
+		if read++; n < 0 {
+			return errors.New("damaged")
+		}
+		p.row.Frame = make([]byte, n)
+		return nil
+	})
+	for _, o := range b.off {
+		off = append(off, o.timer)
+	}
+	return len(b.due), off, read
 }
 
 // RedrivesDone waits until no redrive job is under way.

@@ -118,3 +118,26 @@ func TestDeadTimerIsSealed(t *testing.T) {
 	require.Equal(t, "null", string(dead[0].Message.Payload))
 	require.Contains(t, dead[0].Error, "the key 1 is not loaded")
 }
+
+// Goal: of timers that are due an entry takes some megabytes, one at least, and no more are read than that, but for one. What can not be
+// read is put off with the timers around it; one that was put off and cut away had ended the process at every start.
+func TestFiresAreRead(t *testing.T) {
+	const mb = 1 << 20
+	for _, x := range []struct {
+		sizes     []int
+		due, read int
+		off       []int
+	}{
+		{[]int{mb, mb, mb, mb}, 4, 4, nil},
+		{[]int{-1, mb, mb, mb, mb, mb, -1, mb}, 5, 6, []int{0}},
+		{[]int{mb, mb, mb, -1, mb, 1, mb}, 5, 6, []int{3}},
+		{[]int{5 * mb, -1, 1}, 2, 3, []int{1}},
+		{[]int{-1, -1}, 2, 2, []int{0, 1}},
+		{nil, 0, 0, nil},
+	} {
+		due, off, read := engine.ReadFires(x.sizes)
+		require.Equal(t, x.due, due, "%v", x.sizes)
+		require.Equal(t, x.off, off, "%v", x.sizes)
+		require.Equal(t, x.read, read, "%v", x.sizes)
+	}
+}

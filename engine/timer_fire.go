@@ -205,11 +205,30 @@ func (b *fireRun) take() {
 	})
 	n.state.RUnlock()
 	below := v.Below()
-	for i := range b.due {
-		if err := b.due[i].read(below); err != nil {
+	b.read(func(p *pendingTimer) error {
+		err := p.read(below)
+		if err != nil {
 			n.event("timer", err)
-			b.putOff(i, "its row can not be read")
 		}
+		return err
+	})
+}
+
+// read reads of what is due as much as one entry takes. The rest is due in the next one, and is not read before: a batch of
+// large timers would be 256 MiB, and all but four of them would be read again.
+func (b *fireRun) read(row func(p *pendingTimer) error) {
+	size := 0
+	for i := range b.due {
+		if row(&b.due[i]) != nil {
+			b.putOff(i, "its row can not be read")
+			continue
+		}
+		n := len(b.due[i].row.Frame)
+		if size > 0 && size+n > fireBytes {
+			b.due = b.due[:i]
+			return
+		}
+		size += n
 	}
 }
 
@@ -217,20 +236,14 @@ func (b *fireRun) putOff(i int, reason string) {
 	b.off = append(b.off, putOff{timer: i, reason: reason})
 }
 
-// encode makes the commands, as many as fit. Those that can not fire are put off.
+// encode makes the commands. Those that can not fire are put off.
 func (b *fireRun) encode() {
-	size := 0
 	unread := b.off
 	for i := range b.due {
 		if len(unread) > 0 && unread[0].timer == i {
 			unread = unread[1:]
 			continue
 		}
-		if size > 0 && size+len(b.due[i].row.Frame) > fireBytes {
-			b.due = b.due[:i]
-			break
-		}
-		size += len(b.due[i].row.Frame)
 		b.encodeOne(i)
 	}
 	if b.evid.err != nil {
