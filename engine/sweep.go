@@ -100,12 +100,14 @@ func (h *house) sweepQueue(q *machine.Queue, page *sweptPage, pace func()) *queu
 		for i := range page.parts {
 			s := &page.parts[i]
 			out.count(s, groups)
-			if len(groups) > 0 && s.allKnown {
-				trim.look(&s.part, s.slowest)
+			if n.leading() { // what goes is the leader's to propose, and looked up in files
+				if len(groups) > 0 && s.allKnown {
+					trim.look(&s.part, s.slowest)
+				}
+				trim.bounded(&s.part)
+				trim.sized(&s.part)
+				h.cleanup(s, q)
 			}
-			trim.bounded(&s.part)
-			trim.sized(&s.part)
-			h.cleanup(s, q)
 			pace()
 		}
 		if next == 0 {
