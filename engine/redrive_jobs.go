@@ -158,7 +158,7 @@ func (n *Node) StartRedrive(ctx context.Context, c Caller, req RedriveRequest) (
 	if n.closing() {
 		return RedriveJob{}, &Error{Code: CodeClosed, Message: "the node is shutting down"}
 	}
-	j, bad := n.newRedrive(c, req)
+	j, bad := n.newRedrive(ctx, c, req)
 	if bad != nil {
 		return RedriveJob{}, bad
 	}
@@ -240,8 +240,13 @@ func (r *redrives) room(ctx context.Context) error {
 }
 
 // RedriveJob implements Operations.
-func (n *Node) RedriveJob(_ context.Context, c Caller, id string) (RedriveJob, error) {
+func (n *Node) RedriveJob(ctx context.Context, c Caller, id string) (RedriveJob, error) {
 	none := &Error{Code: CodeNotFound, Message: "there is no such redrive job"}
+	if n.follows() { // another node may have been asked for it a moment ago
+		if err := n.catchUp(ctx); err != nil {
+			return RedriveJob{}, err
+		}
+	}
 	n.redrives.mu.Lock()
 	j, ok := n.redrives.live[id]
 	n.redrives.mu.Unlock()

@@ -77,9 +77,12 @@ func (n *Node) selects(j *RedriveJob, d *machine.DeadLetter) (bool, error) {
 	return strings.Contains(reason, j.Error), err
 }
 
-// begin makes a job of a request: what fails from now on is not its.
-func (n *Node) newRedrive(c Caller, r RedriveRequest) (*RedriveJob, *Error) {
+// newRedrive makes a job of a request: what fails from now on is not its, and what failed before is known here.
+func (n *Node) newRedrive(ctx context.Context, c Caller, r RedriveRequest) (*RedriveJob, *Error) {
 	if err := r.check(); err != nil {
+		return nil, err
+	}
+	if err := n.catchUp(ctx); err != nil {
 		return nil, err
 	}
 	j := &RedriveJob{RedriveRequest: r, Tenant: c.Tenant, State: RedriveRunning, Created: n.wall()}
@@ -101,7 +104,7 @@ func (n *Node) newRedrive(c Caller, r RedriveRequest) (*RedriveJob, *Error) {
 
 // CountRedrive implements Operations.
 func (n *Node) CountRedrive(ctx context.Context, c Caller, r RedriveRequest) (RedriveCount, error) {
-	j, bad := n.newRedrive(c, r)
+	j, bad := n.newRedrive(ctx, c, r)
 	if bad != nil {
 		return RedriveCount{}, bad
 	}
