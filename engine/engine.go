@@ -101,13 +101,32 @@ type Status struct {
 	Groups []GroupStatus
 }
 
-// GroupStatus is a raft group as a node with several sees it; see Status for the fields.
+// GroupStatus is a raft group as a node sees it; see Status for the fields. Why says why CanWrite is false; empty otherwise.
 type GroupStatus struct {
 	Group            format.RaftGroup
 	Role             string
 	Leader           format.Replica
 	Term             format.Term
-	Applied          format.Index
+	Applied, Commit  format.Index
 	Quorum, CanWrite bool
 	Why              string
+}
+
+// RaftGroups are the raft groups by number, the one of a node that has no other too: where a person or a program is told of
+// groups, all nodes look alike.
+func (s *Status) RaftGroups() []GroupStatus {
+	if s.Groups != nil {
+		return s.Groups
+	}
+	return []GroupStatus{s.group(1)}
+}
+
+// group is the status of a node of one group as that of the group.
+func (s *Status) group(g format.RaftGroup) GroupStatus {
+	out := GroupStatus{Group: g, Role: s.Role, Leader: s.Leader, Term: s.Term, Applied: s.Applied, Commit: s.Commit, Quorum: s.Quorum,
+		CanWrite: s.CanWrite}
+	if !s.CanWrite { // else it says that the node drains
+		out.Why = s.Why
+	}
+	return out
 }

@@ -131,20 +131,21 @@ func (r *Router) each(f func(i int, n *Node) error) error {
 	return errors.Join(errs...)
 }
 
-// Status implements Engine. A node is well if it is in all of its groups; Why names the first that is not.
+// Status implements Engine. A node is well if it is in all of its groups; Why names the first in which it can not write, else it says
+// what that of group 1 says: that the node drains.
 func (r *Router) Status(ctx context.Context) (Status, error) {
 	all := make([]Status, len(r.groups))
 	if err := r.each(func(i int, n *Node) (err error) { all[i], err = n.Status(ctx); return err }); err != nil {
 		return Status{}, err
 	}
 	st := all[0]
-	st.Why, st.Groups = "", make([]GroupStatus, len(all))
+	st.Groups = make([]GroupStatus, len(all))
+	fine := true // in the groups so far
 	for i := range all {
 		g := &all[i]
-		st.Groups[i] = GroupStatus{Group: format.RaftGroup(i + 1), Role: g.Role, Leader: g.Leader, Term: g.Term, Applied: g.Applied,
-			Quorum: g.Quorum, CanWrite: g.CanWrite, Why: g.Why}
-		if st.Why == "" && g.Why != "" {
-			st.Why = "raft group " + strconv.Itoa(i+1) + ": " + g.Why
+		st.Groups[i] = g.group(format.RaftGroup(i + 1))
+		if fine && !g.CanWrite {
+			fine, st.Why = false, "raft group "+strconv.Itoa(i+1)+": "+g.Why
 		}
 		if st.Ready && !g.Ready {
 			st.Phase, st.Progress = g.Phase, g.Progress
@@ -152,7 +153,7 @@ func (r *Router) Status(ctx context.Context) (Status, error) {
 		if st.ClockStep == "" {
 			st.ClockStep = g.ClockStep
 		}
-		st.Quorum, st.CanWrite, st.Ready = st.Quorum && g.Quorum, st.CanWrite && g.CanWrite, st.Ready && g.Ready
+		st.Quorum, st.CanWrite, st.Ready = st.Quorum && g.Quorum, fine, st.Ready && g.Ready
 		st.StorageFull = st.StorageFull || g.StorageFull
 	}
 	return st, nil

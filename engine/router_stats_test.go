@@ -23,8 +23,12 @@ func TestStatusOfGroups(t *testing.T) {
 		one, err := r.Group(format.RaftGroup(i + 1)).Status(ctx)
 		require.NoError(t, err)
 		require.Nil(t, one.Groups)
-		require.Equal(t, engine.GroupStatus{Group: format.RaftGroup(i + 1), Role: "leader", Term: 1, Applied: one.Applied, Quorum: true, CanWrite: true}, g)
+		require.Equal(t, engine.GroupStatus{Group: format.RaftGroup(i + 1), Role: "leader", Term: 1, Applied: one.Applied, Commit: one.Commit,
+			Quorum: true, CanWrite: true}, g)
+		g.Group = 1
+		require.Equal(t, []engine.GroupStatus{g}, one.RaftGroups(), "of a node that has no other")
 	}
+	require.Equal(t, st.Groups, st.RaftGroups())
 	require.NoError(t, r.Group(2).Close(ctx))
 	st, err = r.Status(ctx)
 	require.NoError(t, err)

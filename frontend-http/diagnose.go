@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"slices"
+	"strconv"
 
 	"queen/engine"
 	"queen/engine/diagnosis"
@@ -23,7 +24,7 @@ func diagnosisRoutes() []*route {
 			Query:    append([]param{{Name: "limit", Type: "integer", About: "Default 100, at most 1000."}}, which...),
 			Response: "LagList", Status: 200, Handle: lagList},
 		{Method: "GET", Path: "/api/v1/raft/members", Access: readOnly, Mark: operator,
-			Summary:  "List the members of the cluster as this node knows them; none on a single node.",
+			Summary:  "List the members of the cluster as this node knows them, none on a single node, and its raft groups.",
 			Response: "Members", Status: 200, Handle: raftMembers},
 	}
 }
@@ -95,7 +96,8 @@ func (o *out) diagnosed(r *diagnosis.Report) {
 	o.close('}')
 }
 
-// raftMembers answers GET /api/v1/raft/members. What a member that did not answer lately would say is null.
+// raftMembers answers GET /api/v1/raft/members. What a member that did not answer lately would say is null. What members say is of
+// raft group 1; which groups they lead is what this node hears.
 func raftMembers(c *call) error {
 	ctx, cancel := c.deadline(readDeadline)
 	defer cancel()
@@ -116,22 +118,32 @@ func raftMembers(c *call) error {
 	o.replica("node", s.Node)
 	o.replica("leader", s.Leader)
 	o.bool("quorum", s.Quorum)
+	groups := s.RaftGroups()
+	o.raftGroups(groups)
 	o.key("members").open('[')
 	for i := range all {
-		o.member(&all[i], furthest)
+		o.member(&all[i], furthest, groups)
 	}
 	o.close(']').close('}')
 	c.send(200, o.b)
 	return nil
 }
 
-func (o *out) member(m *engine.Member, furthest format.Index) {
+func (o *out) member(m *engine.Member, furthest format.Index, groups []engine.GroupStatus) {
 	o.open('{')
 	o.count("node", uint64(m.Node))
 	o.str("address", m.Address)
 	o.bool("votes", m.Votes)
 	o.bool("heard", m.Heard)
 	o.bool("draining", m.Draining)
+	o.key("leadsGroups").open('[')
+	for i := range groups {
+		if groups[i].Leader == m.Node {
+			o.comma()
+			o.b = strconv.AppendUint(o.b, uint64(groups[i].Group), 10)
+		}
+	}
+	o.close(']')
 	if !m.Heard {
 		for _, unknown := range []string{"leads", "term", "applied", "last", "behind", "mark"} {
 			o.null(unknown)

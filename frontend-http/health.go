@@ -33,7 +33,7 @@ func livez(c *call) error {
 	return nil
 }
 
-// condition is the engine's status, or that of a node without engine yet; ready is whether it can commit.
+// condition is the engine's status, or that of a node without engine yet, which has no groups; ready is whether it can commit.
 func (c *call) condition() (s engine.Status, ready bool) {
 	s = engine.Status{Role: "stopped", Phase: startingPhase, Why: "the node is starting"}
 	if c.engine == nil {
@@ -50,9 +50,10 @@ func (c *call) condition() (s engine.Status, ready bool) {
 		s.Why = asEngineError(err).Message
 		return s, false
 	case c.f.stopping.Err() != nil:
-		s.Why = "the node is draining"
+		s.Groups, s.Why = s.RaftGroups(), "the node is draining"
 		return s, false
 	}
+	s.Groups = s.RaftGroups()
 	return s, s.Ready && s.CanWrite
 }
 
@@ -93,7 +94,7 @@ func (c *call) answerHealth(ready bool, body []byte) {
 	c.send(503, body)
 }
 
-// health is upstream's document (http-api 2.1). A node that drains is healthy.
+// health is upstream's document (http-api 2.1), with the node's raft groups. A node that drains is healthy.
 func health(c *call) error {
 	s, ready := c.condition()
 	if ready {
@@ -123,17 +124,14 @@ func health(c *call) error {
 	o.strOrNull("failure", s.Why)
 	o.key("skipped").open('[')
 	o.close(']').close('}')
-	o.groups(s.Groups)
+	o.raftGroups(s.Groups)
 	o.close('}').close('}')
 	c.answerHealth(ready, o.b)
 	return nil
 }
 
-// groups tells of each raft group where there are several; what stands above it is then the first one's.
-func (o *out) groups(all []engine.GroupStatus) {
-	if len(all) == 0 {
-		return
-	}
+// raftGroups tells of the raft groups as this node sees them.
+func (o *out) raftGroups(all []engine.GroupStatus) {
 	o.key("groups").open('[')
 	for i := range all {
 		g := &all[i]
@@ -143,6 +141,7 @@ func (o *out) groups(all []engine.GroupStatus) {
 		o.replica("leader", g.Leader)
 		o.count("term", uint64(g.Term))
 		o.count("applied", uint64(g.Applied))
+		o.count("commit", uint64(g.Commit))
 		o.bool("quorum", g.Quorum)
 		o.bool("canWrite", g.CanWrite)
 		o.strOrNull("why", g.Why)

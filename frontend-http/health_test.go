@@ -36,36 +36,6 @@ func TestHealth(t *testing.T) {
 	n.post("/api/v1/push", `{"items":[{"queue":"q","payload":1}]}`).is(503).equal(`"closed"`, "code")
 }
 
-// ofGroups is an engine with two raft groups, one of which has no leader.
-type ofGroups struct{ engine.Engine }
-
-func (e ofGroups) Status(ctx context.Context) (engine.Status, error) {
-	st, err := e.Engine.Status(ctx)
-	st.Groups = []engine.GroupStatus{{Group: 1, Role: "leader", Leader: 1, Term: 3, Applied: 9, Quorum: true, CanWrite: true},
-		{Group: 2, Role: "candidate", Term: 7, Why: "the cluster has no leader"}}
-	return st, err
-}
-
-// TestHealthOfGroups: a node of several raft groups tells of each, in the documented form; one of a single group tells of none.
-func TestHealthOfGroups(t *testing.T) {
-	n := startWith(t, Options{Engine: ofGroups{enginetest.NewModel(enginetest.ModelOptions{})}})
-	a := n.get("/health").is(200)
-	want := `[{"group":1,"role":"leader","leader":1,"term":3,"applied":9,"quorum":true,"canWrite":true,"why":null},` +
-		`{"group":2,"role":"candidate","leader":null,"term":7,"applied":0,"quorum":false,"canWrite":false,"why":"the cluster has no leader"}]`
-	if !strings.Contains(a.body, `"groups":`+want) {
-		t.Error(a.body)
-	}
-	doc := loadDocument(t, n)
-	for _, r := range table() {
-		if r.Response == "Health" {
-			checkAnswer(t, doc, r, a)
-		}
-	}
-	if body := start(t).get("/health").body; strings.Contains(body, "groups") {
-		t.Error(body)
-	}
-}
-
 func TestProbesByHEAD(t *testing.T) {
 	n := start(t)
 	for target, want := range map[string]int{"/livez": 200, "/readyz": 200, "/health": 200, "/metrics": 404} {

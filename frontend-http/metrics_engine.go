@@ -3,6 +3,7 @@ package frontendhttp
 import (
 	"context"
 	"runtime"
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -39,6 +40,11 @@ var metricTable = []metricFamily{
 	{"queen_raft_index", "Positions in the log.", []string{"kind"}, gauge},
 	{"queen_raft_term", "The current term.", nil, gauge},
 	{"queen_raft_is_leader", "1 on the leader.", nil, gauge},
+	{"queen_raft_group_leader", "1 on the node that leads the raft group.", []string{"group"}, gauge},
+	{"queen_raft_group_term", "The raft group's current term.", []string{"group"}, gauge},
+	{"queen_raft_group_index", "Positions in the raft group's log: what is committed as far as the node knows, and what it has applied.",
+		[]string{"group", "kind"}, gauge},
+	{"queen_raft_group_writable", "1 where a write of a tenant of the raft group would commit.", []string{"group"}, gauge},
 	{"queen_cluster_members", "Members of the cluster by how they answer this node, itself included; port_silent ones run.", []string{"state"}, gauge},
 	{"queen_raft_commit_duration_seconds", "From proposal to apply.", nil, gauge},
 	{"queen_fsync_duration_seconds", "Flushes of the log.", []string{"file"}, gauge},
@@ -196,6 +202,14 @@ func (s scrape) status(st *engine.Status) {
 	s.value("queen_raft_is_leader", oneIf(st.Role == "leader"))
 	s.value("queen_storage_full", oneIf(st.StorageFull))
 	s.value("queen_raft_storage_full", oneIf(st.StorageFull))
+	for _, g := range st.RaftGroups() {
+		name := strconv.Itoa(int(g.Group))
+		s.value("queen_raft_group_leader", oneIf(g.Role == "leader"), name)
+		s.value("queen_raft_group_term", float64(g.Term), name)
+		s.value("queen_raft_group_index", float64(g.Applied), name, "applied")
+		s.value("queen_raft_group_index", float64(g.Commit), name, "committed")
+		s.value("queen_raft_group_writable", oneIf(g.CanWrite), name)
+	}
 }
 
 func (s scrape) members(all []engine.Member) {

@@ -42,9 +42,9 @@ var operationsShapes = map[string]string{
 		"diskUsedPercent:num|null storageFull:bool clockStep:string|null ioMode:string|null",
 	"Finding": "cause:string severity:string title:string queue:string|null group:string|null partition:string|null " +
 		"worker:string|null partitions:int lag:int evidence:[string] nextStep:string",
-	"Members": "node:int|null leader:int|null quorum:bool members:[Member]",
-	"Member": "node:int address:string votes:bool heard:bool draining:bool leads:bool|null term:int|null applied:int|null " +
-		"last:int|null behind:int|null mark:int|null",
+	"Members": "node:int|null leader:int|null quorum:bool groups:[RaftGroup] members:[Member]",
+	"Member": "node:int address:string votes:bool heard:bool draining:bool leadsGroups:[int] leads:bool|null term:int|null " +
+		"applied:int|null last:int|null behind:int|null mark:int|null",
 	"Drain":    "node:int draining:bool leads:bool",
 	"CheckRun": "name:string outcome:string",
 	"LagList":  "asOf:string rows:[LagRow] groups:[LagSum] truncated:bool",

@@ -148,8 +148,9 @@ var shapes = map[string]string{
 		"storageFull:bool clockStep:string|null ioMode:string|null",
 	"Health": "status:string engine:string version:string raft:HealthRaft",
 	"HealthRaft": "role:string leader:bool draining:bool term:int applied:int commit:int lag:int storageReady:bool " +
-		"clusterVersion:int kinds:int apply:HealthApply groups?:[HealthGroup]",
-	"HealthGroup": "group:int role:string leader:int|null term:int applied:int quorum:bool canWrite:bool why:string|null",
+		"clusterVersion:int kinds:int apply:HealthApply groups:[RaftGroup]",
+	"RaftGroup": "group:int role:string leader:int|null term:int applied:int commit:int quorum:bool canWrite:bool " +
+		"why:string|null",
 	"HealthApply": "failure:string|null skipped:[any]",
 	"Status":      "status:string engine:string",
 	"Metrics":     "uptime:int requests:Rate messages:Rate memory:object cpu:object",

@@ -15,13 +15,14 @@ import (
 type crew struct {
 	engine.Engine
 	leads  format.Replica
+	groups []engine.GroupStatus
 	drains map[format.Replica]bool
 	err    error
 }
 
 func (c *crew) Status(ctx context.Context) (engine.Status, error) {
 	st, err := c.Engine.Status(ctx)
-	st.Node, st.Leader, st.Role = 2, c.leads, "follower"
+	st.Node, st.Leader, st.Role, st.Groups = 2, c.leads, "follower", c.groups
 	if c.leads == st.Node {
 		st.Role = "leader"
 	}
@@ -69,6 +70,9 @@ func TestClusterTools(t *testing.T) {
 	require.Equal(t, probe, single["write_probe"])
 	own := single["nodes"].([]any)[0].(map[string]any)
 	require.Equal(t, []any{own["applied"], 0.0, "test", []any{"http", "mcp"}}, []any{own["commit"], own["lag_ms"], own["version"], own["frontends"]})
+	require.Equal(t, []any{map[string]any{"group": 1.0, "role": "leader", "leader": "local", "term": own["term"], "applied": own["applied"],
+		"commit": own["commit"], "quorum": true, "can_write": true}}, single["groups"])
+	require.Equal(t, []any{1.0}, own["leads_groups"])
 	require.Equal(t, "not_a_cluster", refused(t, r.connect(Identity{}, nil), "leader_transfer", map[string]any{"to": "1"}).Code)
 
 	c := &crew{Engine: r.engine, leads: 1}
@@ -91,6 +95,23 @@ func TestClusterTools(t *testing.T) {
 	require.Equal(t, []any{"1000", 3000.0, "v4", nil}, []any{far["commit"], far["lag_ms"], far["version"], far["frontends"]})
 	require.EqualValues(t, 3, nodes[3].(map[string]any)["lag_entries"])
 	require.Nil(t, nodes[0].(map[string]any)["disk_used_pct"])
+	c.groups = []engine.GroupStatus{{Group: 1, Role: "follower", Leader: 1, Term: 3, Applied: 9, Commit: 10, Quorum: true, CanWrite: true},
+		{Group: 2, Role: "candidate", Term: 4, Applied: 19, Commit: 20, Why: "the cluster has no leader"}}
+	res = try(t, s, "cluster_status", nil)
+	checked(t, toolsOf(t, s), "cluster_status", res)
+	out = res.StructuredContent.(map[string]any)
+	require.Equal(t, []any{
+		map[string]any{"group": 1.0, "role": "follower", "leader": "1", "term": "3", "applied": "9", "commit": "10", "quorum": true, "can_write": true},
+		map[string]any{"group": 2.0, "role": "candidate", "leader": nil, "term": "4", "applied": "19", "commit": "20", "quorum": false,
+			"can_write": false, "why": "the cluster has no leader"}}, out["groups"])
+	for i, x := range out["nodes"].([]any) {
+		leads := []any{}
+		if i == 0 {
+			leads = []any{1.0}
+		}
+		require.Equal(t, leads, x.(map[string]any)["leads_groups"], i)
+	}
+	c.groups = nil
 
 	for _, to := range []string{"", "x", "9", "3", "4"} { // none, not a number, not there, silent, without a vote
 		require.Equal(t, "to", refused(t, s, "leader_transfer", map[string]any{"to": to}).Field, to)

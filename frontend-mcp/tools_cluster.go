@@ -19,6 +19,7 @@ type clusterStatus struct {
 	Ready     bool         `json:"ready"`
 	CanWrite  bool         `json:"can_write"`
 	Why       string       `json:"why,omitempty" jsonschema:"why it is not ready or can not write; else that it drains"`
+	Groups    []raftGroup  `json:"groups" jsonschema:"raft groups as the node that answers sees them; each tenant is in one; term and applied of nodes are of the first"`
 	Nodes     []nodeStatus `json:"nodes"`
 	Totals    totals       `json:"totals"`
 	Alarms    []alarm      `json:"alarms"`
@@ -41,6 +42,19 @@ func probeOf(st *engine.Status, s *engine.Stats) (p writeProbe) {
 	return p
 }
 
+// raftGroup is a raft group as the node that answers sees it.
+type raftGroup struct {
+	Group    int     `json:"group"`
+	Role     string  `json:"role" jsonschema:"of the node that answers, in this group"`
+	Leader   *string `json:"leader" jsonschema:"id of the node that leads it; null when nobody does"`
+	Term     string  `json:"term"`
+	Applied  string  `json:"applied"`
+	Commit   string  `json:"commit" jsonschema:"newest entry that the node knows to be committed"`
+	Quorum   bool    `json:"quorum" jsonschema:"a majority answers"`
+	CanWrite bool    `json:"can_write" jsonschema:"a write of a tenant of the group would commit"`
+	Why      string  `json:"why,omitempty" jsonschema:"why it would not"`
+}
+
 // nodeStatus is one node. What a node does not tell the others is null for these.
 type nodeStatus struct {
 	ID          string   `json:"id"`
@@ -48,6 +62,7 @@ type nodeStatus struct {
 	Role        string   `json:"role"`
 	Votes       bool     `json:"votes"`
 	Draining    bool     `json:"draining" jsonschema:"an operator has it drain: it leads only while no other voter can"`
+	Leads       []int    `json:"leads_groups" jsonschema:"raft groups that it leads, as the node that answers hears"`
 	Live        bool     `json:"live" jsonschema:"it answered a moment ago; what follows is empty when it did not"`
 	Term        string   `json:"term"`
 	Applied     string   `json:"applied"`
@@ -84,7 +99,7 @@ type alarm struct {
 func clusterTools() []*tool {
 	return []*tool{
 		row(tool{name: "cluster_status", title: "Cluster status", toolset: "cluster",
-			text: "Health of the node that answers: role, whether it can write and why not, disk, totals, alarms; and what it knows of the other nodes."}, status),
+			text: "Health of the node that answers: role, whether it can write and why not, raft groups, disk, totals, alarms; and what it knows of the other nodes."}, status),
 		row(tool{name: "diagnose", title: "Diagnose", toolset: "cluster",
 			text: "Runs a fixed checklist and names causes: who is stuck and why, what keeps the node from writing. Start here for a backlog."}, diagnose),
 	}
@@ -112,6 +127,7 @@ func status(c *call, _ noArgs) (out clusterStatus, err error) {
 			out.Leader = &out.Nodes[i].ID
 		}
 	}
+	out.Groups = c.raftGroups(&st, out.Nodes)
 	out.Totals = totals{Queues: o.Queues, Partitions: o.Partitions, Messages: o.Total, Pending: o.Pending, Processing: o.Processing,
 		DeadLetters: o.DeadLetters, PushedPerS: o.PushedPerSecond, DeliverPerS: o.DeliveredPerSecond, CountedAt: maybeTime(o.SweptAt)}
 	out.Alarms = []alarm{}
@@ -121,10 +137,36 @@ func status(c *call, _ noArgs) (out clusterStatus, err error) {
 	return out, nil
 }
 
+// raftGroups are the raft groups, of which it tells nodes which ones they lead.
+func (c *call) raftGroups(st *engine.Status, nodes []nodeStatus) []raftGroup {
+	all := st.RaftGroups()
+	out := make([]raftGroup, len(all))
+	for i := range all {
+		g := &all[i]
+		out[i] = raftGroup{Group: int(g.Group), Role: g.Role, Term: digits(uint64(g.Term)), Applied: digits(uint64(g.Applied)),
+			Commit: digits(uint64(g.Commit)), Quorum: g.Quorum, CanWrite: g.CanWrite, Why: g.Why}
+		leader := digits(uint64(g.Leader))
+		switch {
+		case g.Leader != 0:
+		case st.Node == 0 && g.Role == "leader": // of a single node, which has no number
+			leader = c.f.opts.Node
+		default:
+			continue
+		}
+		out[i].Leader = &leader
+		for k := range nodes {
+			if nodes[k].ID == leader {
+				nodes[k].Leads = append(nodes[k].Leads, out[i].Group)
+			}
+		}
+	}
+	return out
+}
+
 // nodes are the node that answers and, in a cluster, what it knows of the others.
 func (c *call) nodes(st *engine.Status, s *engine.Stats) []nodeStatus {
 	durable, commit := digits(uint64(st.Durable)), digits(uint64(st.Commit))
-	own := nodeStatus{ID: c.f.opts.Node, Role: st.Role, Votes: true, Live: true, Term: digits(uint64(st.Term)), Applied: digits(uint64(st.Applied)),
+	own := nodeStatus{ID: c.f.opts.Node, Role: st.Role, Votes: true, Leads: []int{}, Live: true, Term: digits(uint64(st.Term)), Applied: digits(uint64(st.Applied)),
 		Commit: &commit, Durable: &durable, LagEntries: new(uint64), LagMS: new(int64), Version: &c.f.opts.Version, Frontends: c.f.opts.Frontends,
 		DiskUsedPct: diagnosis.DiskUsed(s), IOMode: &st.IOMode, Parked: &s.Parked}
 	m, ok := engine.MembershipOf(c.engine)
@@ -139,7 +181,7 @@ func (c *call) nodes(st *engine.Status, s *engine.Stats) []nodeStatus {
 	out := make([]nodeStatus, 0, len(members))
 	for i := range members {
 		x := &members[i]
-		n := nodeStatus{ID: digits(uint64(x.Node)), Role: "follower", Live: x.Heard, Term: digits(uint64(x.Term)), Applied: digits(uint64(x.Applied))}
+		n := nodeStatus{ID: digits(uint64(x.Node)), Role: "follower", Leads: []int{}, Live: x.Heard, Term: digits(uint64(x.Term)), Applied: digits(uint64(x.Applied))}
 		switch {
 		case x.Node == st.Node:
 			n = own

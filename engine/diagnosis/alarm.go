@@ -12,6 +12,9 @@ type Alarm struct {
 	Code, Severity, Hint string
 }
 
+// noWrites is the code of a node that takes no writes, or none of some tenants.
+const noWrites = "no_writes"
+
 // DiskUsed is how much of the data directory's file system is taken, in percent; nil when that is not known.
 func DiskUsed(s *engine.Stats) *float64 {
 	if s.DiskTotal == 0 {
@@ -30,7 +33,10 @@ func Alarms(st *engine.Status, s *engine.Stats) []Alarm {
 		}
 	}
 	add(st.StorageFull, "storage_full", "critical", "Writes are refused until the disk is below disk.low: free space or make retention shorter.")
-	add(!st.StorageFull && !st.CanWrite, "no_writes", "critical", "The node takes no writes: why says the reason.")
+	some := slices.ContainsFunc(st.Groups, func(g engine.GroupStatus) bool { return g.CanWrite })
+	add(!st.StorageFull && !st.CanWrite && !some, noWrites, "critical", "The node takes no writes: why says the reason.")
+	add(!st.StorageFull && !st.CanWrite && some, noWrites, "critical",
+		"The node takes no writes of tenants in some of its raft groups, those of others it takes: groups says which, and why.")
 	add(st.ClockStep != "", "clock_step", "warning", "The system clock stepped: times of messages approach it slowly.")
 	if used := DiskUsed(s); used != nil {
 		add(*used > 75 && !st.StorageFull, "disk_filling", "warning", "The disk is more than three quarters full: writes stop at disk.high.")

@@ -131,7 +131,13 @@ var ErrSymptom = errors.New("symptom is none of " + strings.Join(Symptoms, ", ")
 // node finds what keeps the node from working.
 func (d *doctor) node() (out []Finding, err error) {
 	for _, a := range Alarms(&d.status, &d.stats) {
-		out = append(out, Finding{Cause: a.Code, Severity: a.Severity, Title: "The node raises an alarm", Evidence: []string{}, NextStep: a.Hint})
+		f := Finding{Cause: a.Code, Severity: a.Severity, Title: "The node raises an alarm", Evidence: []string{}, NextStep: a.Hint}
+		for _, g := range d.status.RaftGroups() {
+			if a.Code == noWrites && !g.CanWrite {
+				f.Evidence = append(f.Evidence, fmt.Sprintf("raft group %d: %s", g.Group, g.Why))
+			}
+		}
+		out = append(out, f)
 	}
 	return append(out, d.members()...), nil
 }

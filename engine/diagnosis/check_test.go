@@ -2,6 +2,7 @@ package diagnosis_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -46,4 +47,48 @@ func TestMembers(t *testing.T) {
 	require.Empty(t, r.Findings)
 	_, err = diagnosis.Run(context.Background(), target.Engine, engine.Caller{}, 1, diagnosis.Request{Symptom: "luck"})
 	require.ErrorIs(t, err, diagnosis.ErrSymptom)
+}
+
+// inGroups is an engine of two raft groups, of which those that lost is true of have no leader.
+type inGroups struct {
+	engine.Engine
+	lost [2]bool
+}
+
+func (e inGroups) Status(ctx context.Context) (engine.Status, error) {
+	st, err := e.Engine.Status(ctx)
+	for i, lost := range e.lost {
+		g := engine.GroupStatus{Group: format.RaftGroup(i + 1), CanWrite: !lost}
+		if lost {
+			st.CanWrite, g.Why = false, "the cluster has no leader"
+		}
+		st.Groups = append(st.Groups, g)
+	}
+	return st, err
+}
+
+// Goal: which raft groups take no writes is told, and whether others do.
+func TestGroupWithoutWrites(t *testing.T) {
+	target := memnode.Open(memnode.Options{Seed: 1})
+	t.Cleanup(target.Close)
+	for _, c := range []struct {
+		lost     [2]bool
+		evidence []string
+		some     bool
+	}{
+		{[2]bool{false, false}, nil, false},
+		{[2]bool{false, true}, []string{"raft group 2: the cluster has no leader"}, true},
+		{[2]bool{true, true}, []string{"raft group 1: the cluster has no leader", "raft group 2: the cluster has no leader"}, false},
+	} {
+		r, err := diagnosis.Run(context.Background(), inGroups{target.Engine, c.lost}, engine.Caller{}, 1, diagnosis.Request{Symptom: "node_down"})
+		require.NoError(t, err)
+		if c.evidence == nil {
+			require.Empty(t, r.Findings)
+			continue
+		}
+		require.Len(t, r.Findings, 1)
+		f := r.Findings[0]
+		require.Equal(t, []any{"no_writes", "critical", c.evidence}, []any{f.Cause, f.Severity, f.Evidence})
+		require.Equal(t, c.some, strings.Contains(f.NextStep, "groups"), f.NextStep)
+	}
 }

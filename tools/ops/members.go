@@ -1,6 +1,9 @@
 package ops
 
 import (
+	"fmt"
+	"strings"
+
 	"github.com/spf13/cobra"
 
 	"queen/tools/cli"
@@ -9,17 +12,20 @@ import (
 
 // memberRow is a node of a cluster as another one knows it. What one that did not answer lately would say is null.
 type memberRow struct {
-	Node     uint64  `json:"node"`
-	Address  string  `json:"address"`
-	Votes    bool    `json:"votes"`
-	Heard    bool    `json:"heard"`
-	Draining bool    `json:"draining"`
-	Leads    *bool   `json:"leads"`
-	Term     *uint64 `json:"term"`
-	Applied  *uint64 `json:"applied"`
-	Last     *uint64 `json:"last"`
-	Behind   *uint64 `json:"behind"`
-	Mark     *uint64 `json:"mark"`
+	Node     uint64 `json:"node"`
+	Address  string `json:"address"`
+	Votes    bool   `json:"votes"`
+	Heard    bool   `json:"heard"`
+	Draining bool   `json:"draining"`
+	// LeadsGroups are the raft groups that it leads, as the node that was asked hears; the rest is of group 1.
+	LeadsGroups []uint64 `json:"leadsGroups"`
+
+	Leads   *bool   `json:"leads"`
+	Term    *uint64 `json:"term"`
+	Applied *uint64 `json:"applied"`
+	Last    *uint64 `json:"last"`
+	Behind  *uint64 `json:"behind"`
+	Mark    *uint64 `json:"mark"`
 }
 
 var memberColumns = []cli.Column[memberRow]{
@@ -33,7 +39,9 @@ var memberColumns = []cli.Column[memberRow]{
 		return cli.Bad
 	}, Help: "it answered when it was last asked, about a second ago"},
 	{Head: "draining", Cell: func(m memberRow) string { return yesNo(m.Draining) }, Help: "an operator has it drain: it leads only while no other voter can"},
-	{Head: "leads", Cell: func(m memberRow) string { return text(m.Leads) }},
+	{Head: "leads", Cell: func(m memberRow) string { return text(m.Leads) }, Help: "the first raft group"},
+	{Head: "leads groups", Cell: func(m memberRow) string { return strings.Trim(fmt.Sprint(m.LeadsGroups), "[]") }, Wide: true,
+		Help: "the raft groups that it leads, as the node that was asked hears"},
 	{Head: "term", Cell: func(m memberRow) string { return text(m.Term) }, Wide: true},
 	{Head: "applied", Cell: func(m memberRow) string { return text(m.Applied) }, Help: "entries"},
 	{Head: "behind", Cell: func(m memberRow) string { return text(m.Behind) }, Help: "entries that the furthest node had applied and it had not"},

@@ -59,6 +59,8 @@ var driven = []string{
 	"queen_messages_total nack", "queen_messages_total dlq", "queen_messages_total replay",
 	"queen_message_bytes_total in", "queen_message_bytes_total out", "queen_longpoll_parked http", "queen_admission_inflight_bytes",
 	"queen_quota_refused_total", "queen_raft_index applied", "queen_raft_index durable", "queen_raft_term", "queen_raft_is_leader",
+	"queen_raft_group_leader 1", "queen_raft_group_term 1", "queen_raft_group_index 1 applied", "queen_raft_group_index 1 committed",
+	"queen_raft_group_writable 1",
 	"queen_raft_commit_duration_seconds", "queen_raft_commit_duration_seconds sum", "queen_fsync_duration_seconds log",
 	"queen_fsync_duration_seconds log sum", "queen_segments all", "queen_storage_bytes log", "queen_storage_bytes store", "queen_disk_free_ratio",
 	"queen_queue_messages q", "queen_dlq_messages q", "queen_dlq_depth_by_queue q", "queen_group_lag_messages g q", "queen_group_leases g q",
