@@ -14,6 +14,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"queen/engine"
+	"queen/engine/auth"
 	"queen/engine/format"
 	"queen/frontend-http/wire"
 )
@@ -32,8 +33,8 @@ type call struct {
 	route  *route
 	engine engine.Engine
 	caller engine.Caller
-	// known says that a principal stands behind caller.
-	known bool
+	// known says that a principal stands behind caller, consumes that it may take messages.
+	known, consumes bool
 	// names are those of the path, still percent-encoded.
 	names [maxNames]string
 	// unmeasured calls are not counted in the operation's duration: they waited on purpose.
@@ -80,6 +81,7 @@ func (c *call) identify() error {
 	if c.caller.Tenant, err = c.tenantOf(p); err != nil {
 		return err
 	}
+	c.consumes = c.f.opts.Auth == nil || p != nil && p.May(auth.LevelReadWrite)
 	if p != nil {
 		c.known, c.caller.Subject = true, p.Subject
 	}

@@ -6,6 +6,7 @@ import (
 
 	"queen/engine"
 	"queen/engine/format"
+	"queen/engine/mask"
 )
 
 // maxPage bounds the rows of a page of messages or dead letters.
@@ -64,7 +65,7 @@ func listDeadLetters(c *call) error {
 	o := out{c.buffer()}
 	o.open('{').key("messages").open('[')
 	for i := range rows {
-		o.deadLetter(&rows[i])
+		o.deadLetter(c.f.opts.Masks, &rows[i])
 	}
 	o.close(']').key("pagination").open('{')
 	o.num("limit", int64(f.Limit))
@@ -76,7 +77,7 @@ func listDeadLetters(c *call) error {
 	return nil
 }
 
-func (o *out) deadLetter(d *engine.DeadLetter) {
+func (o *out) deadLetter(masks *mask.Set, d *engine.DeadLetter) {
 	o.open('{')
 	o.uuid("id", d.ID)
 	o.str("transactionId", d.Message.TransactionID)
@@ -86,7 +87,8 @@ func (o *out) deadLetter(d *engine.DeadLetter) {
 	o.str("consumerGroup", d.Group)
 	o.str("errorMessage", d.Error)
 	o.count("retryCount", uint64(d.Retries))
-	o.payload("data", &d.Message)
+	s := show(masks, d.Queue, &d.Message)
+	o.shown("data", &s)
 	o.strOrNull("producerSub", d.Message.ProducerSub)
 	o.time("createdAt", d.Message.CreatedAt)
 	o.time("failedAt", d.FailedAt)

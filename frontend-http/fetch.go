@@ -6,8 +6,11 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/gofiber/fiber/v2"
+
 	"queen/engine"
 	"queen/engine/format"
+	"queen/engine/mask"
 )
 
 const (
@@ -67,6 +70,7 @@ func fetch(c *call) error {
 		MaxWaitMs int64         `json:"maxWaitMs"`
 		MinBytes  *int64        `json:"minBytes"`
 		MaxBytes  *int64        `json:"maxBytes"`
+		Masked    bool          `json:"masked"`
 	}
 	if err := c.decode(&in); err != nil {
 		return err
@@ -101,7 +105,7 @@ func fetch(c *call) error {
 	o := out{c.buffer()}
 	o.open('{').key("entries").open('[')
 	for i := range parts {
-		o.fetched(&r.At[i], &parts[i])
+		o.fetched(c.masks(in.Masked), &r.At[i], &parts[i])
 	}
 	o.close(']').close('}')
 	c.send(200, o.b)
@@ -221,7 +225,16 @@ func (c *call) read(r engine.ReadRequest) (*engine.ReadResult, error) {
 	return c.engine.Read(ctx, c.caller, r)
 }
 
-func (o *out) fetched(at *engine.Position, p *engine.PartitionRead) {
+// masks are those of a read by offset, which serves consumers as well as people: they hold where the call says that it looks, and
+// for callers that may look only.
+func (c *call) masks(looks bool) *mask.Set {
+	if looks || !c.consumes {
+		return c.f.opts.Masks
+	}
+	return nil
+}
+
+func (o *out) fetched(masks *mask.Set, at *engine.Position, p *engine.PartitionRead) {
 	o.open('{')
 	o.str("queue", at.Queue)
 	o.str("partition", at.Partition)
@@ -234,7 +247,8 @@ func (o *out) fetched(at *engine.Position, p *engine.PartitionRead) {
 		o.open('{')
 		o.count("offset", uint64(r.Offset))
 		o.str("transactionId", r.TransactionID)
-		o.payload("payload", r)
+		s := show(masks, at.Queue, r)
+		o.shown("payload", &s)
 		o.time("ts", r.CreatedAt)
 		o.close('}')
 	}
@@ -244,11 +258,12 @@ func (o *out) fetched(at *engine.Position, p *engine.PartitionRead) {
 	o.close('}')
 }
 
-// fetchRaw answers GET /api/v1/fetch/raw: one message's bytes as they were pushed.
+// fetchRaw answers GET /api/v1/fetch/raw: one message's bytes as they were pushed, or what the operator shows of them, which a header
+// tells.
 func fetchRaw(c *call) error {
 	q := c.query()
 	at := engine.Position{Queue: q.text("queue"), Partition: partitionName(q.text("partition")).or(), MaxBytes: 1}
-	offset := q.integer("offset", -1)
+	offset, looks := q.integer("offset", -1), q.boolean("masked")
 	switch {
 	case q.err != nil:
 		return q.err
@@ -269,8 +284,14 @@ func fetchRaw(c *call) error {
 	case len(p.Records) == 0:
 		return notFound("no message at this offset")
 	}
-	r := &p.Records[0]
+	r := show(c.masks(looks), at.Queue, &p.Records[0])
 	h := &c.ctx.Response.Header
+	if r.masked {
+		if r.Payload == nil {
+			return &refusal{status: fiber.StatusForbidden, code: "masked", text: "mcp.mask hides parts of the queue's payloads, and of one that is no JSON all"}
+		}
+		h.Set("Queen-Payload-Masked", "true")
+	}
 	setMessageHeaders(h, r.Headers)
 	h.Set("Queen-Offset", strconv.FormatUint(uint64(r.Offset), 10))
 	h.Set("Queen-Transaction-Id", url.PathEscape(r.TransactionID))

@@ -14,6 +14,7 @@ import (
 	"queen/engine/auth"
 	"queen/engine/clock"
 	"queen/engine/format"
+	"queen/engine/mask"
 	"queen/frontend-http/wire"
 )
 
@@ -55,6 +56,9 @@ type Options struct {
 	LabeledQueues int
 	// Collectors are metrics of the process that others count, rendered with this frontend's own. Default: none.
 	Collectors []prometheus.Collector
+	// Masks hide parts of payloads from who looks at messages: on the routes that list messages, dead letters and timers from everybody, on
+	// reads by offset from who asks for it and from who may not consume. Default: nothing is hidden.
+	Masks *mask.Set
 	// Docs finds the files under /docs. Default: there are none.
 	Docs Docs
 	// Streams sets the limits of streams; see StreamOptions.

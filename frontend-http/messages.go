@@ -3,6 +3,7 @@ package frontendhttp
 import (
 	"queen/engine"
 	"queen/engine/format"
+	"queen/engine/mask"
 )
 
 // messageStates names the derived states of a message (S-obs-2).
@@ -56,7 +57,7 @@ func browse(c *call) error {
 	o.open('{').key("messages").open('[')
 	for i := range rows {
 		o.open('{')
-		o.message(&rows[i])
+		o.message(c.f.opts.Masks, &rows[i])
 		o.close('}')
 	}
 	o.close(']').key("mode").mode(rows)
@@ -91,7 +92,7 @@ func messageDetail(c *call) error {
 	}
 	o := out{c.buffer()}
 	o.open('{')
-	o.message(&d)
+	o.message(c.f.opts.Masks, &d)
 	o.count("retryCount", uint64(retries))
 	o.strOrNull("errorMessage", reason)
 	o.bool("isEncrypted", false)
@@ -120,7 +121,7 @@ func (o *out) groupView(g *engine.GroupView) {
 }
 
 // message writes the members that the listing and the detail share.
-func (o *out) message(d *engine.MessageDetail) {
+func (o *out) message(masks *mask.Set, d *engine.MessageDetail) {
 	o.uuid("id", d.ID)
 	o.str("transactionId", d.TransactionID)
 	o.null("txnHash")
@@ -142,11 +143,10 @@ func (o *out) message(d *engine.MessageDetail) {
 	o.close('}')
 	o.time("createdAt", d.CreatedAt)
 	o.time("leaseExpiresAt", leaseEnd(d))
-	o.payload("data", &d.Record)
-	bare := d.Record
-	bare.Headers = nil
-	if bare.ContentType == "" {
-		o.payload("payload", &bare)
+	s := show(masks, d.Queue.Name, &d.Record)
+	o.shown("data", &s)
+	if s.ContentType == "" && s.Payload != nil {
+		o.raw("payload", s.Payload)
 	} else {
 		o.null("payload") // data carries the bytes, and how they are encoded
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"queen/engine"
+	"queen/engine/mask"
 )
 
 const (
@@ -127,6 +128,38 @@ func (o *out) payload(key string, r *engine.Record) {
 	}
 	if len(r.Headers) > 0 {
 		o.headers(r.Headers)
+	}
+}
+
+// shown is a record as it is shown to who looks at messages: without what the operator hides, and without a payload where all of it
+// is hidden. Who is handed messages to work on gets them whole.
+type shown struct {
+	engine.Record
+	masked bool
+}
+
+// show hides what masks say of a record of a queue; nil ones hide nothing.
+func show(m *mask.Set, queue string, r *engine.Record) shown {
+	s := shown{Record: *r}
+	s.Payload, s.masked = m.Payload(queue, r.Payload)
+	return s
+}
+
+// shown writes a payload as payload does, and says where something of it is hidden.
+func (o *out) shown(key string, s *shown) {
+	if !s.masked || s.Payload != nil {
+		o.payload(key, &s.Record)
+	} else {
+		o.null(key)
+		if s.ContentType != "" {
+			o.str("contentType", s.ContentType)
+		}
+		if len(s.Headers) > 0 {
+			o.headers(s.Headers)
+		}
+	}
+	if s.masked {
+		o.bool("payloadMasked", true)
 	}
 }
 

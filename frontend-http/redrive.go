@@ -114,7 +114,7 @@ func (c *call) redriveMany(r engine.RedriveRequest, dry bool) error {
 	o.redriveRequest(&r, true, count.Count, count.AtLeast)
 	o.key("sample").open('[')
 	for i := range count.Sample {
-		o.deadLetter(&count.Sample[i])
+		o.deadLetter(c.f.opts.Masks, &count.Sample[i])
 	}
 	o.close(']').close('}')
 	c.send(200, o.b)

@@ -55,13 +55,13 @@ var shapes = map[string]string{
 		"retentionSinkHoldMaxSeconds:int maxDeliveries?:int kafkaPartitions?:int retentionBytes?:int retentionMs?:int " +
 		"compactKeys?:bool tombstoneMs?:int minCompactionLagMs?:int maxCompactionLagMs?:int compactDirtyPermille?:int dlqScope?:string",
 
-	"Fetch":      "entries:[FetchEntry] maxWaitMs?:int minBytes?:int maxBytes?:int",
+	"Fetch":      "entries:[FetchEntry] maxWaitMs?:int minBytes?:int maxBytes?:int masked?:bool",
 	"FetchEntry": "queue:string partition?:any offset:int maxBytes?:int",
 	"Fetched":    "entries:[FetchedEntry]",
 	"FetchedEntry": "queue:string partition:string error?:string records:[FetchedRecord] highWatermark:int " +
 		"logStartOffset:int",
 	"FetchedRecord": "offset:int transactionId:string payload:any ts:string encoding?:string contentType?:string " +
-		"headers?:[Header]",
+		"headers?:[Header] payloadMasked?:bool",
 	"OffsetsAt":      "entries:[OffsetsAtEntry]",
 	"OffsetsAtEntry": "queue:string partition?:any timestamp:any",
 	"Offsets":        "entries:[OffsetsEntry]",
@@ -125,7 +125,7 @@ var shapes = map[string]string{
 	"DeadLetters": "messages:[DeadLetter] pagination:Pagination total:int",
 	"DeadLetter": "id:string transactionId:string partitionId:string queue:string partition:string " +
 		"consumerGroup:string errorMessage:string retryCount:int data:any producerSub:string|null createdAt:string " +
-		"failedAt:string encoding?:string contentType?:string headers?:[Header] timerKey?:string",
+		"failedAt:string encoding?:string contentType?:string headers?:[Header] payloadMasked?:bool timerKey?:string",
 	"Pagination": "limit:int offset:int",
 	"Purged":     "success:bool deleted:int queue:string consumerGroup:string|null",
 	"Replay":     "queue?:string partition?:string target?:string|null",
@@ -162,7 +162,7 @@ const browsed = "id:string transactionId:string txnHash:string|null partitionId:
 	"queue:string partition:string namespace:string task:string status:string queueStatus:string|null " +
 	"busStatus:BusStatus traceId:string|null producerSub:string|null payloadAvailable:bool segment:Segment " +
 	"createdAt:string leaseExpiresAt:string|null data:any payload:any encoding?:string contentType?:string " +
-	"headers?:[Header]"
+	"headers?:[Header] payloadMasked?:bool"
 
 // schemas renders shapes.
 func schemas() openapi3.Schemas {

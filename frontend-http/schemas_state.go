@@ -56,7 +56,7 @@ var keyedShapes = map[string]string{
 		"messageId?:string|null deliverAt?:string|null",
 	"TimerResult": "ok:bool status:string queue:string timerKey:string txn:string|null",
 	"TimerRead": "found:bool queue?:string timerKey?:string partition?:string deliverAt?:string txn?:string|null " +
-		"messageId?:string|null payload?:string payloadZstd?:bool encrypted?:bool producerSub?:string|null " +
+		"messageId?:string|null payload?:string payloadMasked?:bool payloadZstd?:bool encrypted?:bool producerSub?:string|null " +
 		"attempts?:int lastError?:string|null claimed?:bool createdAt?:string|null updatedAt?:string|null " +
 		"cron?:string tz?:string|null catchUp?:string fires?:int maxFires?:int until?:string paused?:bool",
 	"TimerList": "rows?:[TimerRow] truncated?:bool nextAfter?:string|null count?:int",

@@ -179,7 +179,11 @@ func getTimer(c *call) error {
 	if found {
 		o.str("queue", t.Queue)
 		o.timerRow(&t)
-		o.str("payload", base64.StdEncoding.EncodeToString(t.Message.Payload))
+		shown, masked := c.f.opts.Masks.Payload(t.Queue, t.Message.Payload)
+		o.str("payload", base64.StdEncoding.EncodeToString(shown))
+		if masked {
+			o.bool("payloadMasked", true)
+		}
 		o.strOrNull("producerSub", "")
 		o.bool("payloadZstd", false)
 		o.bool("encrypted", false)

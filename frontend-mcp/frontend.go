@@ -21,6 +21,7 @@ import (
 	"queen/engine/auth"
 	"queen/engine/clock"
 	"queen/engine/format"
+	"queen/engine/mask"
 )
 
 // Options says what a Frontend offers and to whom. The zero value of a field means its default.
@@ -63,7 +64,7 @@ type Options struct {
 	// RequireHuman refuses destructive tools to clients that can not ask a person.
 	RequireHuman bool
 	// Masks hide parts of payloads from everybody who asks here. Default: nothing is hidden.
-	Masks []Mask
+	Masks *mask.Set
 	// Pages are the documents that teaching tools and resources answer from. Default: none.
 	Pages []Page
 	// Search finds the sections of the pages that fit words best, most at most. Default: it finds nothing.
@@ -148,9 +149,6 @@ func (o Options) Validate() error {
 			errs = append(errs, fmt.Errorf("frontend-mcp: there is no tool %q", name))
 		}
 	}
-	if _, err := newMasks(o.Masks); err != nil {
-		errs = append(errs, err)
-	}
 	return errors.Join(errs...)
 }
 
@@ -163,7 +161,6 @@ type Frontend struct {
 	schemas *mcp.SchemaCache
 	sealer  *sealer
 	rates   *rates
-	masks   masks
 	taken   *taken
 
 	// draining ends streams when Shutdown begins, stopping running calls when its time is over.
@@ -198,7 +195,6 @@ func New(o Options) (*Frontend, error) {
 	f.mu.servers = map[view]*mcp.Server{}
 	f.draining, f.drain = context.WithCancel(context.Background())
 	f.stopping, f.stop = context.WithCancel(context.Background())
-	f.masks, _ = newMasks(o.Masks) // Validate read them
 	var err error
 	if f.sealer, err = newSealer(f.opts.Rand); err != nil {
 		return nil, err

@@ -58,7 +58,7 @@ func (f *Frontend) contentOf(queue string, r *engine.Record) content {
 		}
 	}
 	if c.stored = c.payload; c.stored != nil {
-		c.payload, c.masked = f.masks.apply(queue, c.stored)
+		c.payload, c.masked = f.opts.Masks.Value(queue, c.stored)
 	}
 	return c
 }

@@ -235,7 +235,7 @@ func (s *scan) matches(r *engine.Record) bool {
 func pointed(payload []byte, pointer string) ([]byte, bool) {
 	raw := json.RawMessage(payload)
 	for step := range strings.SplitSeq(pointer[1:], "/") {
-		step = unescaped(step)
+		step = strings.ReplaceAll(strings.ReplaceAll(step, "~1", "/"), "~0", "~")
 		var object map[string]json.RawMessage
 		var array []json.RawMessage
 		switch {

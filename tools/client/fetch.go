@@ -32,6 +32,7 @@ type fetched struct {
 		Encoding      string
 		ContentType   string
 		Headers       json.RawMessage
+		PayloadMasked bool
 	} `json:"records"`
 }
 
@@ -40,16 +41,16 @@ func (f *fetched) messages(queue string) []Message {
 	out := make([]Message, len(f.Records))
 	for i, r := range f.Records {
 		out[i] = Message{Queue: queue, Partition: f.Partition, Offset: r.Offset, TransactionID: r.TransactionID,
-			CreatedAt: r.TS, Data: r.Payload, Encoding: r.Encoding, ContentType: r.ContentType, Headers: r.Headers}
+			CreatedAt: r.TS, Data: r.Payload, Encoding: r.Encoding, ContentType: r.ContentType, Headers: r.Headers, PayloadMasked: r.PayloadMasked}
 	}
 	return out
 }
 
-// fetch reads by offset; wait parks until something is there.
+// fetch reads by offset, as who looks: what the node's operator hides is left out. wait parks until something is there.
 func (s *session) fetch(entries []fetchEntry, wait time.Duration) ([]fetched, error) {
 	var answer struct{ Entries []fetched }
 	_, err := s.call(request{Method: http.MethodPost, Path: "/api/v1/fetch",
-		Body: map[string]any{"entries": entries, "maxWaitMs": wait.Milliseconds()}}, &answer)
+		Body: map[string]any{"entries": entries, "maxWaitMs": wait.Milliseconds(), "masked": true}}, &answer)
 	if err == nil && len(answer.Entries) != len(entries) {
 		err = cli.Errorf(cli.Server, "%d answers for %d partitions", len(answer.Entries), len(entries))
 	}

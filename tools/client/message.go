@@ -27,6 +27,8 @@ type Message struct {
 	Encoding        string          `json:"encoding,omitempty"`
 	ContentType     string          `json:"contentType,omitempty"`
 	Headers         json.RawMessage `json:"headers,omitempty"`
+	// PayloadMasked says that the node's operator hides parts of data, or all of it.
+	PayloadMasked bool `json:"payloadMasked,omitempty"`
 }
 
 // ShiftTimes puts the message's time into a zone.
@@ -44,6 +46,8 @@ var messageColumns = []cli.Column[Message]{
 	{Head: "created at", Cell: func(m Message) string { return m.CreatedAt }},
 	{Head: "content type", Wide: true, Cell: func(m Message) string { return m.ContentType }, Help: "missing where the payload is JSON"},
 	{Head: "encoding", Wide: true, Cell: func(m Message) string { return m.Encoding }, Help: "how data is written, where it is not JSON"},
+	{Head: "masked", Wide: true, Cell: func(m Message) string { return map[bool]string{true: "yes"}[m.PayloadMasked] },
+		Help: "the node's operator hides parts of data, or all of it"},
 	{Head: "data", Cell: func(m Message) string { return cut(string(m.Data), 60) }, Help: "the payload, as of --payload"},
 }
 

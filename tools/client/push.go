@@ -172,6 +172,7 @@ type wrappedMessage struct {
 	Partition, TransactionID, Encoding, ContentType string
 	Payload, Data                                   json.RawMessage
 	Headers                                         []messageHeader
+	PayloadMasked                                   bool
 }
 
 // messageHeader is a header as messages are printed with it.
@@ -184,6 +185,9 @@ func (i *pushItem) unwrap(text []byte) error {
 	}
 	if err := json.Unmarshal(text, &w); err != nil {
 		return err
+	}
+	if w.PayloadMasked {
+		return errors.New("parts of its payload are hidden (payloadMasked): what is pushed would lack them")
 	}
 	if w.Payload == nil {
 		w.Payload = w.Data

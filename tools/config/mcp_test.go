@@ -1,6 +1,8 @@
 package config
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -32,6 +34,49 @@ func TestMCPMask(t *testing.T) {
 		"mcp.mask: orders\n", "mcp.mask: [orders]\n", "mcp.hosts: [{queue: q, json_pointer: /a}]\n"} {
 		if _, err := load(t, nil, nil, yaml); err == nil {
 			t.Errorf("%q is taken", yaml)
+		}
+	}
+}
+
+// TestMasks: mcp.mask alone is read of a file that has more, of the environment, which wins, and of the file that the environment
+// names; what else is wrong is not looked at.
+func TestMasks(t *testing.T) {
+	dir := t.TempDir()
+	file, other, bad := filepath.Join(dir, "file"), filepath.Join(dir, "other"), filepath.Join(dir, "bad")
+	for path, text := range map[string]string{file: "mcp.mask: [{queue: a, json_pointer: /f}]\nkafka.advertised: host:1\n",
+		other: "mcp.mask: [{queue: b, json_pointer: /o}]\n", bad: "mcp.mask: [{queue: b}]\n"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const env = `QUEEN_MCP_MASK=[{"queue":"e","json_pointer":"/e"}]`
+	for name, c := range map[string]struct {
+		path    string
+		environ []string
+		want    string // the queue
+	}{
+		"nothing":     {"", []string{"QUEEN_NONSENSE=1"}, ""},
+		"file":        {file, nil, "a"},
+		"environment": {file, []string{env}, "e"},
+		"its file":    {"", []string{"QUEEN_CONFIG=" + other}, "b"},
+		"flag":        {file, []string{"QUEEN_CONFIG=" + other, "QUEEN_MCP_MASK="}, "a"},
+	} {
+		rules, err := Masks(c.path, c.environ)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		got := ""
+		if len(rules) > 0 {
+			got = *rules[0].Queue
+		}
+		if got != c.want {
+			t.Errorf("%s: the rule of %q, want %q", name, got, c.want)
+		}
+	}
+	for _, path := range []string{bad, filepath.Join(dir, "none")} {
+		if _, err := Masks(path, nil); err == nil {
+			t.Errorf("%s is taken", path)
 		}
 	}
 }

@@ -2,11 +2,13 @@ package config
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/spf13/pflag"
 )
@@ -24,7 +26,7 @@ var mcpSettings = []setting{
 	{key: "mcp.read.only", def: "false", usage: "offer reading MCP tools only, whatever mcp.mode says",
 		bind: func(c *Config) pflag.Value { return flag(&c.MCPReadOnly) }},
 	{key: "mcp.mask", objects: true,
-		usage: `what MCP tools do not show of payloads: [{"queue": "orders", "json_pointer": "/card"}]; * is every queue, member or element`,
+		usage: `what is not shown of payloads, over MCP, HTTP and by the command line: [{"queue": "orders", "json_pointer": "/card"}]; * is every queue, member or element`,
 		bind:  func(c *Config) pflag.Value { return field[[]MCPMask]{&maskKind, &c.MCPMask} }},
 	{key: "mcp.require.human", def: "false", usage: "refuse destructive MCP tools to clients that can not ask a person",
 		bind: func(c *Config) pflag.Value { return flag(&c.MCPRequireHuman) }},
@@ -68,6 +70,32 @@ var maskKind = kind[[]MCPMask]{"json", func(s string) (out []MCPMask, err error)
 	text, _ := json.Marshal(l) // strings
 	return string(text)
 }}
+
+// Masks reads mcp.mask alone, as a node would from its environment and its file, for who looks at a node's directory in its place. The
+// file is the one that the environment names where path is "".
+func Masks(path string, environ []string) ([]MCPMask, error) {
+	own, file := byKey("mcp.mask"), byKey("config")
+	layers := []layer{defaults(nil), nil, {}}
+	for _, pair := range environ {
+		name, text, _ := strings.Cut(pair, "=")
+		switch {
+		case text == "":
+		case name == own.envName():
+			layers[2][own.key] = raw{text, "environment " + name}
+		case name == file.envName():
+			path = cmp.Or(path, text)
+		}
+	}
+	if path != "" {
+		var err error
+		if layers[1], err = readFile(path); err != nil {
+			return nil, err
+		}
+	}
+	var r Resolved
+	err := r.resolve(own, layers)
+	return r.Config.MCPMask, err
+}
 
 // validateMCP finds what no single setting shows.
 func (c *Config) validateMCP() (errs []error) {

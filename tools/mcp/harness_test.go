@@ -93,7 +93,7 @@ func queenSays(t *testing.T, env []string, in string, args ...string) (code int,
 	t.Helper()
 	var o, e bytes.Buffer
 	s := cli.Streams{In: strings.NewReader(in), Out: &o, Err: &e, Env: env}
-	cmd := Command(s, func(context.Context, cli.Streams, string) error { return nil })
+	cmd := Command(s, func(context.Context, cli.Streams, string, string) error { return nil })
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	cmd.SetArgs(args)
 	cmd.SetOut(&o)
@@ -109,6 +109,7 @@ func TestOffline(t *testing.T) {
 		"--offline needs --data":  {"stdio", "--offline"},
 		"--offline asks no node":  {"stdio", "--offline", "--data", "d", "--context", "c"},
 		"--data is for --offline": {"stdio", "--data", "d"},
+		"--config is for":         {"stdio", "--config", "f"},
 		"--url nonsense":          {"stdio", "--url", "nonsense"},
 	} {
 		code, _, complaint := queen(t, nil, args...)

@@ -19,7 +19,7 @@ var leaves = []string{"engine/format", "engine/vfs", "engine/vfs/errorfs", "engi
 
 // frontendLeaves are those a frontend may use: it knows no file.
 var frontendLeaves = []string{"engine", "engine/batch", "engine/format", "engine/clock", "engine/invariants", "engine/stats", "engine/auth",
-	"engine/diagnosis"}
+	"engine/diagnosis", "engine/mask"}
 
 // importRow says what the packages of a folder may import of this module. The row with the longest matching folder
 // counts. A package may always import what is below its own row's folder.
@@ -46,6 +46,8 @@ var importTable = []importRow{
 		"encryption is bytes and keys: where keys come from and when is not its business"},
 	{"engine/batch", nil, []string{"os", "net", "time"},
 		"record batches are bytes: who stores, serves or sends them is not its business"},
+	{"engine/mask", []string{"engine/batch"}, []string{"os", "net", "time"},
+		"what is hidden of a payload is a matter of bytes: every frontend that shows messages hides the same"},
 	{"engine/value", []string{"engine/format"}, []string{"os", "net", "time"},
 		"values of keys are JSON text: who stores them is not its business"},
 	{"engine/keyed", []string{"engine/clock", "engine/format", "engine/vfs", "engine/invariants"}, nil,
@@ -124,8 +126,8 @@ var libraryTable = []libraryRow{
 	{"github.com/gobwas/ws", []string{"frontend-http", "bench"}, "WebSockets end in their frontend; a loader speaks them from the other side"},
 	{"github.com/go-faster/jx", []string{"frontend-http", "engine/batch"},
 		"JSON ends in its frontend; records have a JSON form that two of them share"},
-	{"encoding/json", []string{"frontend-http", "frontend-mcp", "frontend-kafka", "tools", "bench", "engine/auth", "engine/value"},
-		"JSON ends in its frontend; tokens and their keys are JSON, and so are values of keys"},
+	{"encoding/json", []string{"frontend-http", "frontend-mcp", "frontend-kafka", "tools", "bench", "engine/auth", "engine/mask", "engine/value"},
+		"JSON ends in its frontend; tokens and their keys are JSON, and so are values of keys and what masks hide parts of"},
 	{"net/http", []string{"frontend-http", "frontend-mcp", "tools", "bench"}, "the engine serves nobody"},
 }
 

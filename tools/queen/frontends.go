@@ -89,7 +89,7 @@ func bindHTTP(n *node, ticks clock.Clock) (*frontend, error) {
 	o := frontendhttp.Options{
 		Listener: listener, Server: wire.ServerOptions{BodyLimit: int(c.HTTPMaxBody)}, Clock: ticks, Logger: n.log,
 		Version: version, Commit: thisBuild().Commit, LabeledQueues: c.MetricsMaxQueues,
-		SkipPaths: c.JWTSkipPaths, Tenancy: c.TenancyHeader, TrustedProxies: c.TrustedProxies, Quotas: n.plans.quotas,
+		SkipPaths: c.JWTSkipPaths, Tenancy: c.TenancyHeader, TrustedProxies: c.TrustedProxies, Quotas: n.plans.quotas, Masks: n.masks,
 		ManyTenants: c.TenancyHeader || c.JWTTenantClaim != "" || c.AuthKeys != "",
 		Starting:    func() (string, float64) { return "opening the data directory", 0 },
 		Docs: func(path, query string) (string, string, []byte, bool) {
@@ -126,7 +126,7 @@ func bindHTTP(n *node, ticks clock.Clock) (*frontend, error) {
 
 func bindMCP(n *node, ticks clock.Clock) (*frontend, error) {
 	o := mcpOptions(n.config, ticks)
-	o.Logger, o.Quotas, o.Metrics = n.log, n.plans.quotas, n.mcpMetrics
+	o.Logger, o.Quotas, o.Metrics, o.Masks = n.log, n.plans.quotas, n.mcpMetrics, n.masks
 	if n.http != nil {
 		o.OpenAPI = n.http.OpenAPI()
 	}
@@ -163,9 +163,6 @@ func mcpOptions(c *config.Config, ticks clock.Clock) frontendmcp.Options {
 		Clock: ticks, Version: version, Frontends: c.Frontends, Tenancy: c.TenancyHeader, PublicURL: c.MCPPublicURL, Hosts: c.MCPHosts, Origins: c.MCPOrigins,
 		Mode: frontendmcp.Mode(c.MCPMode), Toolsets: c.MCPToolsets, Tools: c.MCPTools, RequireHuman: c.MCPRequireHuman,
 		ReadOnly: c.MCPReadOnly, Audiences: c.JWTAudience,
-	}
-	for _, m := range c.MCPMask {
-		o.Masks = append(o.Masks, frontendmcp.Mask{Queue: *m.Queue, Pointer: *m.JSONPointer})
 	}
 	if u, err := url.Parse(c.JWTIssuer); err == nil && u.Host != "" { // else it is a name, where nobody finds a server
 		o.AuthorizationServers = []string{c.JWTIssuer}

@@ -20,8 +20,17 @@ func mcpCommand(s cli.Streams) *cobra.Command { return mcp.Command(s, serveOffli
 // offlineToolsets are those that a directory can answer.
 var offlineToolsets = []string{"cluster", "queues", "messages", "groups", "dlq", "state", "storage", "docs"}
 
-// serveOffline answers an MCP client on standard input and output from the directory of a stopped node, by reading tools.
-func serveOffline(ctx context.Context, s cli.Streams, dir string) error {
+// serveOffline answers an MCP client on standard input and output from the directory of a stopped node, by reading tools. What mcp.mask
+// of the node's file, or of the environment, hides is hidden here too.
+func serveOffline(ctx context.Context, s cli.Streams, dir, file string) error {
+	setting, err := config.Masks(file, s.Env)
+	if err != nil {
+		return cli.Errorf(cli.Usage, "%w", err)
+	}
+	masks, err := masksOf(setting)
+	if err != nil {
+		return cli.Errorf(cli.Usage, "%w", err)
+	}
 	log := newLogger(s, &config.Config{LogFormat: "text"}, 8) // errors only: the client reads standard output, people this
 	d, err := offline.Open(dir, log, fatal(log))
 	if err != nil {
@@ -33,7 +42,7 @@ func serveOffline(ctx context.Context, s cli.Streams, dir string) error {
 		_ = d.Close(end) // everything it would save is thrown away
 	}()
 	o := mcpOptions(&config.Config{}, d.Clock)
-	o.Engine, o.Mode, o.Node, o.Toolsets = d.Engine, frontendmcp.ModeRead, "offline", offlineToolsets
+	o.Engine, o.Mode, o.Node, o.Toolsets, o.Masks = d.Engine, frontendmcp.ModeRead, "offline", offlineToolsets, masks
 	f, err := frontendmcp.New(o)
 	if err != nil {
 		return err

@@ -133,6 +133,15 @@ func TestOffline(t *testing.T) {
 	require.Equal(t, 1, second.code())
 	require.NoError(t, s.Close())
 	require.Equal(t, before, hashOf(t, dir))
+
+	file := filepath.Join(t.TempDir(), "queen.yaml")
+	require.NoError(t, os.WriteFile(file, []byte("mcp.mask: [{queue: q, json_pointer: ''}]\n"), 0o600))
+	res, err := stdio(t, "--offline", "--data", dir, "--config", file).CallTool(t.Context(), &mcp.CallToolParams{Name: "message_peek",
+		Arguments: map[string]any{"queue": "q", "partition": "p"}})
+	require.NoError(t, err)
+	require.False(t, res.IsError, "%+v", res.Content)
+	m := res.StructuredContent.(map[string]any)["messages"].([]any)[0].(map[string]any)
+	require.Equal(t, []any{`"***"`, true}, []any{m["payload"], m["payload_masked"]})
 }
 
 // TestCallCommand: tools are listed and called from the command line, with the exit code of what came out; a destructive

@@ -12,6 +12,7 @@ import (
 	"queen/engine/auth"
 	"queen/engine/clock"
 	"queen/engine/invariants"
+	"queen/engine/mask"
 	"queen/engine/vfs"
 	frontendhttp "queen/frontend-http"
 	frontendkafka "queen/frontend-kafka"
@@ -41,8 +42,10 @@ type node struct {
 	// peerCerts is what nodes of a cluster show each other; nil when they speak in the clear.
 	peerCerts *certs.Store
 	keys      *keyring
-	plans     *plans
-	ready     readyFile
+	// masks hide parts of payloads from who looks at messages; nil hides nothing.
+	masks *mask.Set
+	plans *plans
+	ready readyFile
 	// served gets the end of each frontend's Serve.
 	served chan ended
 }
@@ -59,6 +62,9 @@ func startNode(c *config.Config, log *slog.Logger, quit <-chan struct{}) (*node,
 	n := &node{config: c, log: log, ready: readyFile{PID: os.Getpid()}, served: make(chan ended, len(config.KnownFrontends))}
 	ticks := systemClock()
 	var err error
+	if n.masks, err = masksOf(c.MCPMask); err != nil {
+		return nil, err
+	}
 	if n.auth, err = openAuth(c, log); err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package frontendmcp
+package mask
 
 import (
 	"bytes"
@@ -9,11 +9,13 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"queen/engine/batch"
 )
 
-// Mask hides what stands at a place of the JSON payloads of a queue, in every answer that shows payloads or searches them.
-// Of a queue with a mask, a payload that is no JSON is not shown at all: nobody can tell what stands where in it.
-type Mask struct {
+// Rule hides what stands at a place of the JSON payloads of a queue, in every answer that shows payloads or searches them.
+// Of a queue with a rule, a payload that is no JSON is not shown at all: nobody can tell what stands where in it.
+type Rule struct {
 	// Queue is a name; "*" is every queue.
 	Queue string
 	// Pointer is a JSON pointer (RFC 6901), in which a step "*" is every member of an object and every element of an
@@ -21,10 +23,10 @@ type Mask struct {
 	Pointer string
 }
 
-// Bounds of masks.
+// Bounds of rules.
 const (
-	maxMasks     = 1000
-	maxMaskSteps = 32
+	maxRules = 1000
+	maxSteps = 32
 )
 
 // hiddenValue is the JSON that stands where something is hidden.
@@ -34,7 +36,7 @@ const hiddenValue = `"***"`
 const everything = "*"
 
 // steps are the steps of the pointer, unescaped.
-func (m Mask) steps() ([]string, error) {
+func (m Rule) steps() ([]string, error) {
 	if m.Queue == "" {
 		return nil, errors.New("the queue is empty: name one, or * for all")
 	}
@@ -45,8 +47,8 @@ func (m Mask) steps() ([]string, error) {
 		return nil, fmt.Errorf("%q is no JSON pointer: it begins with a slash", m.Pointer)
 	}
 	steps := strings.Split(m.Pointer[1:], "/")
-	if len(steps) > maxMaskSteps {
-		return nil, fmt.Errorf("%q has more than %d steps", m.Pointer, maxMaskSteps)
+	if len(steps) > maxSteps {
+		return nil, fmt.Errorf("%q has more than %d steps", m.Pointer, maxSteps)
 	}
 	for i, s := range steps {
 		if rest := strings.NewReplacer("~0", "", "~1", "").Replace(s); strings.Contains(rest, "~") {
@@ -62,36 +64,39 @@ func unescaped(step string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(step, "~1", "/"), "~0", "~")
 }
 
-// masks are the pointers of masks by queue.
-type masks map[string][][]string
+// Set is rules by queue. A nil one hides nothing.
+type Set struct{ pointers map[string][][]string }
 
-// newMasks joins every problem of rules.
-func newMasks(rules []Mask) (masks, error) {
-	if len(rules) > maxMasks {
-		return nil, fmt.Errorf("frontend-mcp: there are %d masks: at most %d", len(rules), maxMasks)
+// New joins every problem of rules. Of none it is nil.
+func New(rules []Rule) (*Set, error) {
+	switch {
+	case len(rules) == 0:
+		return nil, nil
+	case len(rules) > maxRules:
+		return nil, fmt.Errorf("there are %d masks: at most %d", len(rules), maxRules)
 	}
-	out, errs := masks{}, []error{}
+	m, errs := &Set{map[string][][]string{}}, []error{}
 	for i, r := range rules {
 		steps, err := r.steps()
 		if err != nil {
-			errs = append(errs, fmt.Errorf("frontend-mcp: mask %d: %w", i+1, err))
+			errs = append(errs, fmt.Errorf("mask %d: %w", i+1, err))
 		}
-		out[r.Queue] = append(out[r.Queue], steps)
+		m.pointers[r.Queue] = append(m.pointers[r.Queue], steps)
 	}
-	return out, errors.Join(errs...)
+	return m, errors.Join(errs...)
 }
 
 // of are the pointers for a queue.
-func (m masks) of(queue string) [][]string {
-	if len(m) == 0 {
+func (m *Set) of(queue string) [][]string {
+	if m == nil {
 		return nil
 	}
-	return slices.Concat(m[everything], m[queue])
+	return slices.Concat(m.pointers[everything], m.pointers[queue])
 }
 
-// apply hides what the pointers name. hidden says that something was; the payload is nil when it can not be shown at all.
-// Bytes beside those of hidden values stay as they are.
-func (m masks) apply(queue string, payload []byte) (shown []byte, hidden bool) {
+// Value hides what the pointers name in the payload of a message, or in the value of a record. hidden says that something was; shown
+// is nil when it can not be shown at all. Bytes beside those of hidden values stay as they are.
+func (m *Set) Value(queue string, payload []byte) (shown []byte, hidden bool) {
 	rules := m.of(queue)
 	if len(rules) == 0 {
 		return payload, false
@@ -105,6 +110,25 @@ func (m masks) apply(queue string, payload []byte) (shown []byte, hidden bool) {
 		return payload, false
 	}
 	return append(k.out, payload[k.from:]...), true
+}
+
+// Payload is Value for a payload as it is stored: of the JSON form of a Kafka client's record it hides parts of the value, which is
+// null where it can not be shown.
+func (m *Set) Payload(queue string, payload []byte) (shown []byte, hidden bool) {
+	if len(m.of(queue)) == 0 {
+		return payload, false
+	}
+	r, ok := batch.ParseEnvelope(payload)
+	if !ok {
+		return m.Value(queue, payload)
+	}
+	if r.Value == nil {
+		return payload, false
+	}
+	if r.Value, hidden = m.Value(queue, r.Value); !hidden {
+		return payload, false
+	}
+	return batch.AppendEnvelope(nil, &r), true
 }
 
 // masker goes through valid JSON.
