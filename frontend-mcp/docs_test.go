@@ -8,6 +8,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
+
+	"queen/engine/auth"
 )
 
 // testPages stand in for the pages that the composition root hands over.
@@ -97,5 +99,28 @@ func TestGuideLinksToWhatItLeavesOut(t *testing.T) {
 			map[string]string{"MCP-Protocol-Version": revision})
 		require.Contains(t, body, "A lease runs out.", revision)
 		require.Equal(t, want, strings.Contains(body, "resource_link"), revision)
+	}
+}
+
+// TestExplainQuotas: what is said of a quota or a rate names every one that there is, and not the tenant's plan alone.
+func TestExplainQuotas(t *testing.T) {
+	s := newRig(t, nil).connect(Identity{}, nil)
+	explained := func(code string) (meaning, remedy string) {
+		all := ask(t, s, "explain_error", map[string]any{"error": code})["explanations"].([]any)
+		require.Len(t, all, 1)
+		x := all[0].(map[string]any)
+		return x["meaning"].(string), x["remedy"].(string)
+	}
+	meaning, _ := explained("rate_limited")
+	for b := auth.Requests; b <= auth.Ephemeral; b++ {
+		require.Contains(t, meaning, b.String())
+	}
+	require.Contains(t, meaning, fmt.Sprintf("%d times a second", callsPerSecond))
+	require.Contains(t, meaning, fmt.Sprintf("%d calls", maxConcurrent))
+	meaning, remedy := explained("quota_exceeded")
+	for _, text := range []string{meaning, remedy} {
+		require.Contains(t, text, "plan")
+		require.Contains(t, text, "field partitions", "of the share of transactions")
+		require.Contains(t, text, "transactions")
 	}
 }

@@ -1,6 +1,10 @@
 package frontendmcp
 
-import "queen/engine"
+import (
+	"fmt"
+
+	"queen/engine"
+)
 
 // explanations say of every code of the engine what it means and what helps.
 var explanations = map[engine.ErrorCode]Explanation{
@@ -8,8 +12,8 @@ var explanations = map[engine.ErrorCode]Explanation{
 		Remedy: "field names it: correct it and call again"},
 	engine.CodeNameTooLong: {Meaning: "a name is longer than its limit",
 		Remedy: "use a shorter name"},
-	engine.CodeTooLarge: {Meaning: "the message or the request is larger than its limit",
-		Remedy: "send less at a time, or raise maxSize or http.max.body"},
+	engine.CodeTooLarge: {Meaning: "the message, the request or a value is larger than its limit, or there is as much of something as there may be",
+		Remedy: "send less at a time, or raise maxSize or http.max.body; where field names neither, limit is fixed"},
 	engine.CodeUnknownQueue: {Meaning: "there is no such queue",
 		Remedy: "list queues: the name is case-sensitive; a push or a configure call creates one"},
 	engine.CodeUnknownPartition: {Meaning: "there is no such partition in the queue",
@@ -52,12 +56,15 @@ var explanations = map[engine.ErrorCode]Explanation{
 		Remedy: "look at the operation that failed"},
 	engine.CodePaused: {Meaning: "an operator has switched this off",
 		Remedy: "ask the operator, or switch it on again"},
-	engine.CodeQueueFull: {Meaning: "the bounds of the queue have no room",
+	engine.CodeQueueFull: {Meaning: "the bounds of the queue have no room: maxSize of a partition, or those of an ephemeral queue",
 		Remedy: "consume, or raise the bound"},
-	engine.CodeQuotaExceeded: {Meaning: "the tenant's plan has no room",
-		Remedy: "ask the operator for a larger plan"},
-	engine.CodeRateLimited: {Meaning: "the tenant's plan allows a lower rate",
-		Remedy: "wait retry_after_ms and call again"},
+	engine.CodeQuotaExceeded: {Meaning: "the tenant's plan has no room for what field names; with field partitions it is the tenant's share of " +
+		"the partitions that transactions of all tenants may be in at a time",
+		Remedy: "delete what nobody needs, or ask the operator for a larger plan; with field partitions end transactions that are open, or " +
+			"keep what was aborted for a shorter time"},
+	engine.CodeRateLimited: {Meaning: "a rate is used up: the tenant's plan has one each of requests, messages, kv_write, kv_read and " +
+		fmt.Sprintf("ephemeral, and over MCP one caller may call %d times a second and have %d calls run at a time", callsPerSecond, maxConcurrent),
+		Remedy: "wait retry_after_ms and call again; if it keeps coming, ask for more at a time, or the operator for a larger plan"},
 	engine.CodeOutOfSequence: {Meaning: "a producer's batch does not follow the one before",
 		Remedy: "the client must reset its producer"},
 	engine.CodeDuplicateSequence: {Meaning: "a producer's batch was written before",
@@ -72,10 +79,11 @@ var explanations = map[engine.ErrorCode]Explanation{
 		Remedy: "abort it and begin again"},
 	engine.CodeTxnBusy: {Meaning: "the transaction is being ended",
 		Remedy: "try again in a moment"},
-	engine.CodeOverloaded: {Meaning: "the node takes no more writes for the moment",
+	engine.CodeOverloaded: {Meaning: "the node has no room for more for the moment: of writes under way, of memory for ephemeral queues, of jobs " +
+		"that move dead letters, or because the index of older ids lags behind",
 		Remedy: "wait retry_after_ms and send again with the same transaction ids"},
-	engine.CodeStorageFull: {Meaning: "the disk is fuller than disk.high",
-		Remedy: "free space or shorten retention; writes return below disk.low"},
+	engine.CodeStorageFull: {Meaning: "the disk is fuller than disk.high, or has no room for the next files of the log",
+		Remedy: "free space or shorten retention; writes return below disk.low; acks and deletes still work"},
 	engine.CodeTimeout: {Meaning: "the call took too long",
 		Remedy: "ask for less, or try again"},
 	engine.CodeOutcomeUnknown: {Meaning: "the call may have been carried out",
