@@ -71,7 +71,8 @@ func hotRoutes() []*route {
 			Summary: "Read one message's bytes by offset.",
 			Query: []param{{Name: "queue", Type: "string", Required: true}, {Name: "partition", Type: "string"},
 				{Name: "offset", Type: "integer", Required: true},
-				{Name: "masked", Type: "boolean", About: "Hide what mcp.mask hides, as it is hidden from callers that may not consume."}},
+				{Name: "masked", Type: "boolean", About: "Hide what mcp.mask hides, as it is hidden from callers that may not consume; " +
+					"the header Queen-Payload-Masked tells."}},
 			Response: "Bytes", Status: 200, Errors: familyRead, Op: "fetch", Handle: fetchRaw},
 		{Method: "POST", Path: "/api/v1/partitions/changed", Access: readOnly, Mark: common,
 			Summary: "List the partitions written since a time.", Request: "ChangedSince", Response: "Changed",

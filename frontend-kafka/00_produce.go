@@ -136,10 +136,11 @@ func (p *producing) topic(ctx context.Context, in *kmsg.ProduceRequestTopic, byI
 	if ok {
 		return f
 	}
+	_, internal := internalTopic(in.Topic)
 	switch {
 	case byID:
 		f.topic, f.err = p.c.f.topicByID(ctx, p.who, in.TopicID)
-	case !legalTopic(in.Topic):
+	case !legalTopic(in.Topic) && !internal:
 		f.err = kerr.InvalidTopicException
 	default:
 		f.topic, f.err = p.c.f.topic(ctx, p.who, in.Topic)
@@ -159,10 +160,12 @@ func (p *producing) one(ctx context.Context, call *produceCall, t *found, record
 	switch {
 	case call.req.Acks < -1 || call.req.Acks > 1:
 		return kerr.InvalidRequiredAcks
+	case t.err != nil && !errors.Is(t.err, errInternal):
+		return t.err
+	case !t.has(part.Partition): // before the topic is refused for being internal, as in Kafka
+		return kerr.UnknownTopicOrPartition
 	case t.err != nil:
 		return t.err
-	case !t.has(part.Partition):
-		return kerr.UnknownTopicOrPartition
 	}
 	b, err := call.checked(records, t.rules, part)
 	if err != nil {

@@ -11,7 +11,8 @@ import (
 )
 
 // AddPartitionsToTxn, 0 to 3: partitions that a transaction is about to write to. All of them or none: when one can not
-// be added, the others answer OPERATION_NOT_ATTEMPTED. v4 and later are what brokers say to each other.
+// be added, the others answer OPERATION_NOT_ATTEMPTED. An internal topic is one that nobody may write to here, as in Kafka, after which
+// a producer can abort and go on. v4 and later are what brokers say to each other.
 func addPartitionsToTxnAPI() *api {
 	return &api{key: 24, min: 0, max: 3, level: auth.LevelWriteOnly, denied: kerr.TransactionalIDAuthorizationFailed.Code,
 		handle: addPartitionsToTxn, refuse: refuseAddPartitionsToTxn}
@@ -26,9 +27,9 @@ func addPartitionsToTxn(ctx context.Context, c *conn, r *request) (kmsg.Response
 	for i := range req.Topics {
 		t := &req.Topics[i]
 		for j, n := range t.Partitions {
-			err := l.partition(ctx, t.Topic, n, -1)
-			if err == nil {
-				err = l.known[t.Topic].changeable()
+			err := error(kerr.TopicAuthorizationFailed)
+			if _, internal := internalTopic(t.Topic); !internal {
+				err = l.partition(ctx, t.Topic, n, -1)
 			}
 			if err != nil {
 				resp.Topics[i].Partitions[j].ErrorCode = coordinatorCode(err, req.Version < 2)

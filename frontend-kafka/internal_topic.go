@@ -18,7 +18,8 @@ const offsetsWidth = 50
 // theOffsetsTopic is what is known of it. Its id is the same on every node and in every tenant; it is never written.
 var theOffsetsTopic = topic{name: offsetsTopic, id: [16]byte([]byte("consumer_offsets")), width: offsetsWidth}
 
-// errInternal refuses to change the topic, or to write to it.
+// errInternal refuses to change the topic, or to write to it. Kafka says the same to who writes to it or deletes records of it. It does
+// have the topic deleted, widened and configured, which here there is nothing to do it with.
 var errInternal = &fault{kerr.InvalidTopicException, offsetsTopic + " is an internal topic: it is always empty and can not be changed"}
 
 // errEmpty is how the engine speaks of a partition that nobody has written to.

@@ -198,10 +198,22 @@ func TestInternalTopicIsFixed(t *testing.T) {
 	name, id, refused := offsetsTopic, theOffsetsTopic.id, kerr.InvalidTopicException.Code
 
 	require.Equal(t, refused, c.produced(9, 1, name, 0, records(t, nil, "x")).ErrorCode)
+	require.Equal(t, kerr.UnknownTopicOrPartition.Code, c.produced(9, 1, name, 50, records(t, nil, "x")).ErrorCode)
 	byID := produceRequest(13, 1, "", 0, records(t, nil, "x"))
 	byID.Topics[0].TopicID = id
 	require.Equal(t, refused, c.ask(byID).(*kmsg.ProduceResponse).Topics[0].Partitions[0].ErrorCode)
-	require.Equal(t, []int16{refused}, c.transactional("x").add(3, name, 0))
+	n.topic("t", 1)
+	x := c.transactional("x")
+	for version := range int16(4) {
+		require.Equal(t, []int16{kerr.TopicAuthorizationFailed.Code, kerr.TopicAuthorizationFailed.Code}, x.add(version, name, 0, 50))
+	}
+	both := kmsg.NewPtrAddPartitionsToTxnRequest()
+	both.Version, both.TransactionalID, both.ProducerID, both.ProducerEpoch = 3, x.id, x.pid, x.epoch
+	both.Topics = []kmsg.AddPartitionsToTxnRequestTopic{{Topic: "t", Partitions: []int32{0}}, {Topic: name, Partitions: []int32{0}}}
+	added := c.ask(both).(*kmsg.AddPartitionsToTxnResponse).Topics
+	require.Equal(t, []int16{kerr.OperationNotAttempted.Code, kerr.TopicAuthorizationFailed.Code},
+		[]int16{added[0].Partitions[0].ErrorCode, added[1].Partitions[0].ErrorCode})
+	require.Equal(t, []int16{0}, x.add(3, "t", 0), "the producer goes on")
 
 	create := kmsg.NewPtrCreateTopicsRequest()
 	create.Version = 7

@@ -19,7 +19,7 @@ type clusterStatus struct {
 	Ready     bool         `json:"ready"`
 	CanWrite  bool         `json:"can_write"`
 	Why       string       `json:"why,omitempty" jsonschema:"why it is not ready or can not write; else that it drains"`
-	Groups    []raftGroup  `json:"groups" jsonschema:"raft groups as the node that answers sees them; each tenant is in one; term and applied of nodes are of the first"`
+	Groups    []raftGroup  `json:"groups" jsonschema:"raft groups as the node that answers sees them; what nodes tell is of the first"`
 	Nodes     []nodeStatus `json:"nodes"`
 	Totals    totals       `json:"totals"`
 	Alarms    []alarm      `json:"alarms"`
@@ -99,7 +99,8 @@ type alarm struct {
 func clusterTools() []*tool {
 	return []*tool{
 		row(tool{name: "cluster_status", title: "Cluster status", toolset: "cluster",
-			text: "Health of the node that answers: role, whether it can write and why not, raft groups, disk, totals, alarms; and what it knows of the other nodes."}, status),
+			text: "Health of the node that answers: role, whether it can write and why not, raft groups, disk, totals, alarms; and what it knows of " +
+				"the other nodes."}, status),
 		row(tool{name: "diagnose", title: "Diagnose", toolset: "cluster",
 			text: "Runs a fixed checklist and names causes: who is stuck and why, what keeps the node from writing. Start here for a backlog."}, diagnose),
 	}
@@ -166,9 +167,9 @@ func (c *call) raftGroups(st *engine.Status, nodes []nodeStatus) []raftGroup {
 // nodes are the node that answers and, in a cluster, what it knows of the others.
 func (c *call) nodes(st *engine.Status, s *engine.Stats) []nodeStatus {
 	durable, commit := digits(uint64(st.Durable)), digits(uint64(st.Commit))
-	own := nodeStatus{ID: c.f.opts.Node, Role: st.Role, Votes: true, Leads: []int{}, Live: true, Term: digits(uint64(st.Term)), Applied: digits(uint64(st.Applied)),
-		Commit: &commit, Durable: &durable, LagEntries: new(uint64), LagMS: new(int64), Version: &c.f.opts.Version, Frontends: c.f.opts.Frontends,
-		DiskUsedPct: diagnosis.DiskUsed(s), IOMode: &st.IOMode, Parked: &s.Parked}
+	own := nodeStatus{ID: c.f.opts.Node, Role: st.Role, Votes: true, Leads: []int{}, Live: true, Term: digits(uint64(st.Term)),
+		Applied: digits(uint64(st.Applied)), Commit: &commit, Durable: &durable, LagEntries: new(uint64), LagMS: new(int64),
+		Version: &c.f.opts.Version, Frontends: c.f.opts.Frontends, DiskUsedPct: diagnosis.DiskUsed(s), IOMode: &st.IOMode, Parked: &s.Parked}
 	m, ok := engine.MembershipOf(c.engine)
 	if !ok {
 		return []nodeStatus{own}

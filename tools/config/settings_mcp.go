@@ -26,8 +26,9 @@ var mcpSettings = []setting{
 	{key: "mcp.read.only", def: "false", usage: "offer reading MCP tools only, whatever mcp.mode says",
 		bind: func(c *Config) pflag.Value { return flag(&c.MCPReadOnly) }},
 	{key: "mcp.mask", objects: true,
-		usage: `what is not shown of payloads, over MCP, HTTP and by the command line: [{"queue": "orders", "json_pointer": "/card"}]; * is every queue, member or element`,
-		bind:  func(c *Config) pflag.Value { return field[[]MCPMask]{&maskKind, &c.MCPMask} }},
+		usage: `what nobody is shown of payloads, over MCP, HTTP and by commands: [{"queue": "orders", "json_pointer": "/card"}]; ` +
+			"* is every queue, member or element",
+		bind: func(c *Config) pflag.Value { return field[[]MCPMask]{&maskKind, &c.MCPMask} }},
 	{key: "mcp.require.human", def: "false", usage: "refuse destructive MCP tools to clients that can not ask a person",
 		bind: func(c *Config) pflag.Value { return flag(&c.MCPRequireHuman) }},
 	{key: "mcp.public.url", usage: "URL under which clients reach the MCP server, with its path",
