@@ -95,6 +95,20 @@ func (d *LogDB) addDummy(u *pb.Update) {
 	h.dummies = append(h.dummies, u.Snapshot)
 }
 
+// dummyAt is the newest record at or below an index that is kept in memory.
+func (d *LogDB) dummyAt(shard, replica, upto uint64) (p pb.Snapshot, ok bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if h := d.mu.held[raftio.GetNodeInfo(shard, replica)]; h != nil {
+		for i := range h.dummies {
+			if h.dummies[i].Index <= upto {
+				p, ok = h.dummies[i], true
+			}
+		}
+	}
+	return p, ok
+}
+
 // GetSnapshot implements raftio.ILogDB: the durable record at a start, the newest one afterwards.
 func (d *LogDB) GetSnapshot(shard, replica uint64) (p pb.Snapshot, err error) {
 	st, err := d.replica(shard, replica)

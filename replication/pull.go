@@ -353,15 +353,20 @@ func (s *Sequencer) holdFloor(by int) {
 // errMember: the membership at an entry is that of the record before it unless it changed between.
 var errMember = errors.New("replication: the membership changed lately: a copy can be taken once the log is given away beyond that")
 
-// recordAt makes the record of an entry above the floor: the membership is that of the floor's record.
+// recordAt makes the record of an entry above the floor: the membership is that of the newest record below it, which may be one that is
+// only kept in memory. The floor's alone would not do: it can be held back by the very node that was added since, and wants the copy.
 func (s *Sequencer) recordAt(base format.Index) (p pb.Snapshot, err error) {
 	st, _ := s.log.Replica(s.group, s.o.Node)
 	term, ok := s.log.Term(s.group, s.o.Node, base)
 	if st.Snapshot == nil || st.Floor == 0 || !ok || st.Snapshot.Index > base {
 		return p, errors.New("replication: this node has all of its log: it can be followed by entries")
 	}
+	p = snapshotOf(uint64(s.group), st.Snapshot)
+	if newer, ok := s.db.dummyAt(uint64(s.group), uint64(s.o.Node), uint64(base)); ok && newer.Index > p.Index {
+		p = newer
+	}
 	changed := false
-	err = s.log.Replay(s.group, st.Snapshot.Index+1, func(v logstore.View) error {
+	err = s.log.Replay(s.group, format.Index(p.Index)+1, func(v logstore.View) error {
 		if v.Index > base {
 			return errReplayed
 		}
@@ -374,7 +379,6 @@ func (s *Sequencer) recordAt(base format.Index) (p pb.Snapshot, err error) {
 	if changed {
 		return p, errMember
 	}
-	p = snapshotOf(uint64(s.group), st.Snapshot)
 	p.Index, p.Term, p.OnDiskIndex = uint64(base), uint64(term), uint64(base)
 	return p, nil
 }

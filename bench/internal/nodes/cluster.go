@@ -270,6 +270,9 @@ func (c *Cluster) start(s *slot, binary string) error {
 	o.Args = append(o.Args, c.o.Args...)
 	o.Spawned = func(p procfs.Process) { s.process.Store(int64(p)) }
 	n, err := node.Start(o)
+	if err != nil && strings.Contains(err.Error(), startAgain) {
+		n, err = node.Start(o) // as whoever supervises it does
+	}
 	if err != nil {
 		return fmt.Errorf("node %d: %w", m.number, err)
 	}
@@ -284,6 +287,9 @@ func (c *Cluster) start(s *slot, binary string) error {
 	}()
 	return nil
 }
+
+// startAgain is what a node says that ends because its next start mends what is wrong.
+const startAgain = "its next start pulls a copy of another node's state"
 
 // kill ends a node as a crash does. The caller holds busy, and the node runs.
 func (s *slot) kill() {

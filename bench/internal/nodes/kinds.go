@@ -66,7 +66,7 @@ func (c *Cluster) killed(away time.Duration, which ...int) (hit, error) {
 
 // powerless is the same with the loss of what was not flushed.
 func (c *Cluster) powerless(away time.Duration, which ...int) (hit, error) {
-	return c.ended("the power of", away, func(s *slot, h *hit) error {
+	return c.ended("no more power for", away, func(s *slot, h *hit) error {
 		d := s.seat.Load().disk
 		if d == nil {
 			return errors.New("the directory is not one that loses anything: name the kind at the start")
