@@ -364,6 +364,7 @@ func (s *Sequencer) census() {
 		if s.group == firstGroup {
 			s.noteSilent() // once for all groups: the port is the same
 			s.watchGroups()
+			s.endWithdrawn()
 		}
 		s.shared.quiet.note(s.group, st.Last)
 		s.noteLeftBehind(reports, st.Floor)

@@ -19,13 +19,9 @@ type door struct {
 	find       func(format.RaftGroup) *links // nil for a group that is not open here
 	listener   net.Listener
 	handshakes handshakes
+	conns      conns // while they say who they are, and while a group has them
 	closed     chan struct{}
 	done       sync.WaitGroup
-
-	mu struct {
-		sync.Mutex
-		conns map[net.Conn]struct{}
-	}
 }
 
 func openDoor(o Options, find func(format.RaftGroup) *links) (*door, error) {
@@ -41,7 +37,6 @@ func openDoor(o Options, find func(format.RaftGroup) *links) (*door, error) {
 	if o.TLS != nil {
 		d.listener = tls.NewListener(d.listener, o.TLS.Listener)
 	}
-	d.mu.conns = map[net.Conn]struct{}{}
 	d.done.Add(1)
 	go d.accept()
 	return d, nil
@@ -49,31 +44,10 @@ func openDoor(o Options, find func(format.RaftGroup) *links) (*door, error) {
 
 // close is called once.
 func (d *door) close() {
-	d.mu.Lock()
 	close(d.closed)
 	d.listener.Close()
-	for c := range d.mu.conns {
-		c.Close()
-	}
-	d.mu.Unlock()
+	d.conns.close()
 	d.done.Wait()
-}
-
-// keep remembers a connection until it is dropped, so that close reaches it; false after it.
-func (d *door) keep(c net.Conn) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.isClosed() {
-		return false
-	}
-	d.mu.conns[c] = struct{}{}
-	return true
-}
-
-func (d *door) drop(c net.Conn) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.mu.conns, c)
 }
 
 // accept serves the other nodes.
@@ -115,11 +89,11 @@ func (d *door) rest() {
 // serve finds out what one connection is, and hands it to the group that it is for.
 func (d *door) serve(c net.Conn) {
 	defer d.done.Done()
-	defer c.Close()
-	if !d.keep(c) {
+	if !d.conns.keep(c) {
+		c.Close()
 		return
 	}
-	defer d.drop(c)
+	defer d.conns.drop(c)
 	_ = c.SetDeadline(time.Now().Add(helloWithin))
 	if secured, ok := c.(*tls.Conn); ok && d.handshakes.shake(secured, helloWithin) != nil {
 		return

@@ -51,7 +51,7 @@ func (h *handshakes) refused(from net.Addr, err error) {
 		h.untold++
 		return
 	}
-	h.log.Warn("who connected to a port of nodes did not get through the handshake: certificates of nodes need one authority", "port", h.port,
-		"from", from, "err", err, "others", h.untold)
+	h.log.Warn("who connected to a port of nodes did not get through the handshake: certificates of nodes need one authority, and a name of "+
+		"peer.names where that is set", "port", h.port, "from", from, "err", err, "others", h.untold)
 	h.quiet, h.untold = now+toldEvery.Microseconds(), 0
 }

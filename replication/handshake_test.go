@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/lni/dragonboat/v4/config"
@@ -41,7 +42,7 @@ func TestRefusedCertificates(t *testing.T) {
 	if line := <-told; !strings.Contains(line, "did not get through the handshake") || !strings.Contains(line, d.handshakes.port) {
 		t.Errorf("told: %s", line)
 	}
-	raft := transports{o}.Create(config.NodeHostConfig{RaftAddress: addr}, nil, nil)
+	raft := transports{o, new(atomic.Pointer[transport])}.Create(config.NodeHostConfig{RaftAddress: addr}, nil, nil)
 	must(t, raft.Start())
 	defer raft.Close()
 	if _, err := raftAnswers(addr, stranger.To("127.0.0.1")); err == nil {

@@ -23,6 +23,8 @@ type host struct {
 	deployment atomic.Uint64 // the cluster's number, 0 until it is known (deployment.go)
 	pulls      rate          // of what is sent to nodes that pull, if Options.PullRate is set
 	quiet      quiet         // of all groups (groupconfig.go)
+	withdrawn  withdrawn     // judges connections anew; the census of the first group's
+	wires      atomic.Pointer[transport]
 
 	// life is held while a group starts or stops: the library's host does not bear to be closed meanwhile. A kill does not wait for it.
 	life sync.Mutex
@@ -147,7 +149,7 @@ func (h *host) hostConfig() config.NodeHostConfig {
 		c.ListenAddress = h.o.Listen
 	}
 	if h.o.TLS != nil {
-		c.Expert.TransportFactory = transports{h.o}
+		c.Expert.TransportFactory = transports{h.o, &h.wires}
 	}
 	c.Expert.LogDBFactory = logDBFactory{h.db}
 	// One step worker: all groups share its saves, and thereby its flushes, of which a disk has few. It can not be changed on

@@ -25,13 +25,13 @@ type links struct {
 	incarnation uint64
 	// takenWithin is how long the leader may take none of what was handed over before it is connected to anew.
 	takenWithin time.Duration
-	done        sync.WaitGroup
+	conns       conns          // in both directions
+	done        sync.WaitGroup // of streams
 
 	mu struct {
 		sync.Mutex
 		stream  *stream // to the leader; nil while this node follows nobody
 		taken   map[format.Replica]*taken
-		conns   map[net.Conn]struct{}
 		stopped bool
 	}
 }
@@ -69,7 +69,7 @@ const (
 func newLinks(s *Sequencer) *links {
 	l := &links{s: s, takenWithin: takenWithin}
 	_, l.incarnation = s.log.Disk()
-	l.mu.taken, l.mu.conns = map[format.Replica]*taken{}, map[net.Conn]struct{}{}
+	l.mu.taken = map[format.Replica]*taken{}
 	return l
 }
 
@@ -134,33 +134,8 @@ func (l *links) leave() {
 // close ends all connections of an ended sequencer, and waits for those that serve them.
 func (l *links) close() {
 	l.leave()
-	l.mu.Lock()
-	for c := range l.mu.conns {
-		c.Close()
-	}
-	l.mu.Unlock()
+	l.conns.close()
 	l.done.Wait()
-}
-
-// keep remembers a connection until it is dropped, so that close reaches it and waits for it; false once the sequencer has ended.
-func (l *links) keep(c net.Conn) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.s.isEnded() {
-		return false
-	}
-	l.mu.conns[c] = struct{}{}
-	l.done.Add(1)
-	return true
-}
-
-// drop is called once for each connection that was kept.
-func (l *links) drop(c net.Conn) {
-	defer l.done.Done()
-	c.Close()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.mu.conns, c)
 }
 
 // protocolOf is the second word of what opens a connection: the protocol and, in the high half, the raft group that is meant. That is 0 for
@@ -212,10 +187,10 @@ func parseHello(b []byte) (h hello, err error) {
 
 // serve answers a question, or takes what one node hands over until the connection breaks. head is what opened it.
 func (l *links) serve(c net.Conn, head []byte) {
-	if !l.keep(c) {
+	if !l.conns.keep(c) {
 		return
 	}
-	defer l.drop(c)
+	defer l.conns.drop(c)
 	if string(head[:4]) == requestMagic {
 		l.answer(c, head)
 		return

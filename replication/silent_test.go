@@ -26,12 +26,9 @@ func TestPortCloses(t *testing.T) {
 	s.shared.mu.RLock()
 	s.shared.mu.door.listener.Close()
 	s.shared.mu.RUnlock()
-	l := s.links
-	l.mu.Lock()
-	for conn := range l.mu.conns {
+	for _, conn := range s.links.conns.list() {
 		conn.Close()
 	}
-	l.mu.Unlock()
 	ctx := context.Background()
 	c.until("it says that it can not write", func() bool {
 		st, err := c.nodes[follower].Status(ctx)
@@ -76,7 +73,6 @@ func TestLeaderThatTakesNothing(t *testing.T) {
 	s := &Sequencer{o: Options{Node: 2, Peers: map[format.Replica]string{1: addr}}.withDefaults(), group: 1, deployment: new(atomic.Uint64),
 		ended: make(chan struct{})}
 	l := &links{s: s, takenWithin: 20 * time.Millisecond}
-	l.mu.conns = map[net.Conn]struct{}{}
 	st := newStream(l, 1, 7)
 	l.done.Add(1)
 	go st.run()

@@ -90,7 +90,7 @@ func (st *stream) run() {
 		if err == nil {
 			tries = 0
 			_ = st.send(c) // the next connection tells whether the leader is there
-			st.l.drop(c)
+			st.l.conns.drop(c)
 		}
 		if st.isEnded() {
 			return
@@ -152,12 +152,12 @@ func (st *stream) dial() (net.Conn, error) {
 	if s.o.TLS != nil {
 		c = tls.Client(c, s.o.TLS.clientConfig(addr))
 	}
-	if !st.l.keep(c) {
+	if !st.l.conns.keep(c) {
 		c.Close()
 		return nil, errEnded
 	}
 	if err := st.greet(c); err != nil {
-		st.l.drop(c)
+		st.l.conns.drop(c)
 		return nil, err
 	}
 	return c, nil

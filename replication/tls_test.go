@@ -106,6 +106,17 @@ func (a *authority) node(name string) *TLS {
 	return v
 }
 
+// trusts has the nodes of an authority trust several, once their files are looked at again.
+func (a *authority) trusts(all ...*authority) {
+	var raw []byte
+	for _, of := range all {
+		raw = append(raw, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: of.cert.Raw})...)
+	}
+	if err := os.WriteFile(path.Join(a.dir, "ca.pem"), raw, 0o600); err != nil {
+		a.t.Fatal(err)
+	}
+}
+
 // TestNodesAuthenticate: with certificates of one authority nodes form a cluster and hand calls over; who shows none, or one
 // of another authority, is told nothing.
 func TestNodesAuthenticate(t *testing.T) {
@@ -148,21 +159,12 @@ func TestRenewedCertificates(t *testing.T) {
 	former := files.To("127.0.0.1")
 	c := &testCluster{t: t, dir: t.TempDir(), peers: map[format.Replica]string{1: freePair(t), 2: freePair(t), 3: freePair(t)}, tls: files}
 	c.begin(1, 2, 3)
-	trust := func(all ...*authority) {
-		var raw []byte
-		for _, of := range all {
-			raw = append(raw, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: of.cert.Raw})...)
-		}
-		if err := os.WriteFile(path.Join(a.dir, "ca.pem"), raw, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
 	ctx := context.Background()
 	next := format.Offset(0)
 	for i, step := range []func(){
-		func() { trust(a, b) },
+		func() { a.trusts(a, b) },
 		func() { b.dir = a.dir; b.issue("node") },
-		func() { trust(b) },
+		func() { a.trusts(b) },
 	} {
 		step()
 		a.looked.Add(1)
@@ -188,6 +190,47 @@ func TestRenewedCertificates(t *testing.T) {
 	}
 	if _, err := query(ctx, c.peers[1], &TLS{To: func(string) *tls.Config { return former }}, askReport, 0, 1, ""); err == nil {
 		t.Error("the port above took a certificate of the former authority")
+	}
+}
+
+// TestWithdrawnAuthority: nodes that run end their connections with one whose certificate comes from an authority which they do not trust any
+// more: it hears of nobody that leads. They go on.
+func TestWithdrawnAuthority(t *testing.T) {
+	a, b := newAuthority(t), newAuthority(t)
+	a.trusts(a, b)
+	b.trusts(a, b)
+	c := &testCluster{t: t, dir: t.TempDir(), peers: map[format.Replica]string{1: freePair(t), 2: freePair(t), 3: freePair(t)}, tls: a.node("node")}
+	c.begin(1, 2)
+	c.tls = b.node("node")
+	c.start(3)
+	ctx := context.Background()
+	for _, node := range []format.Replica{1, 2, 3} {
+		if _, err := push(ctx, c.nodes[node], "q", "p", "", "x"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a.trusts(a)
+	a.looked.Add(1)
+	c.until("node 3 is cut off", func() bool { return !c.status(3).Quorum })
+	for _, node := range []format.Replica{1, 2} {
+		if _, err := push(ctx, c.nodes[node], "q", "p", "", "x"); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestJudgedTwice: connections are judged when the authorities have changed, once more in the round after, and else not. At first all are new.
+func TestJudgedTwice(t *testing.T) {
+	var w withdrawn
+	first, second := x509.NewCertPool(), x509.NewCertPool()
+	for i, round := range []struct {
+		by   *x509.CertPool
+		want bool
+	}{{first, true}, {first, true}, {first, false}, {second, true}, {second, true}, {second, false}, {first, true}, {second, true}, {second, true},
+		{second, false}} {
+		if got := w.due(round.by); got != round.want {
+			t.Errorf("round %d: %v", i, got)
+		}
 	}
 }
 

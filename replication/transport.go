@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/lni/dragonboat/v4/config"
@@ -30,13 +31,8 @@ type transport struct {
 	messages   raftio.MessageHandler
 	chunks     raftio.ChunkHandler
 	listener   net.Listener
+	in, out    conns // opened by others, and to others
 	done       sync.WaitGroup
-
-	mu struct {
-		sync.Mutex
-		ended bool
-		conns map[net.Conn]struct{} // that others opened
-	}
 }
 
 const (
@@ -56,14 +52,17 @@ const (
 
 var wireMagic, wireEnd = [wireMagicSize]byte{0xae, 0x7d}, [wireMagicSize]byte{}
 
-// transports makes them for the library.
-type transports struct{ o Options }
+// transports makes them for the library; made is the newest.
+type transports struct {
+	o    Options
+	made *atomic.Pointer[transport]
+}
 
 // Create implements config.TransportFactory.
 func (f transports) Create(c config.NodeHostConfig, messages raftio.MessageHandler, chunks raftio.ChunkHandler) raftio.ITransport {
 	t := &transport{tls: f.o.TLS, listen: c.GetListenAddress(), messages: messages, chunks: chunks}
 	t.handshakes.port, t.handshakes.log, t.handshakes.clock = t.listen, f.o.Log, f.o.Clock
-	t.mu.conns = map[net.Conn]struct{}{}
+	f.made.Store(t)
 	return t
 }
 
@@ -92,12 +91,7 @@ func (t *transport) Close() error {
 		return nil
 	}
 	err := t.listener.Close()
-	t.mu.Lock()
-	t.mu.ended = true
-	for c := range t.mu.conns {
-		c.Close()
-	}
-	t.mu.Unlock()
+	t.in.close()
 	t.done.Wait()
 	return err
 }
@@ -118,28 +112,14 @@ func (t *transport) accept() {
 	}
 }
 
-// keep remembers a connection until it is dropped, so that Close reaches it; false after it.
-func (t *transport) keep(c net.Conn) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if !t.mu.ended {
-		t.mu.conns[c] = struct{}{}
-	}
-	return !t.mu.ended
-}
-
 // serve hands the library what comes over a connection until that breaks; raft repairs what is lost with it.
 func (t *transport) serve(c *tls.Conn) {
 	defer t.done.Done()
-	defer c.Close()
-	if !t.keep(c) {
+	if !t.in.keep(c) {
+		c.Close()
 		return
 	}
-	defer func() {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		delete(t.mu.conns, c)
-	}()
+	defer t.in.drop(c)
 	err := t.handshakes.shake(c, handshakeWithin)
 	var buf []byte
 	for err == nil {
@@ -210,17 +190,18 @@ func readMessage(r io.Reader, first byte, buf []byte) (kind uint16, body []byte,
 
 // wireConn is a connection to another node.
 type wireConn struct {
-	c   net.Conn
-	buf []byte
+	c    net.Conn
+	kept *conns // that drops it
+	buf  []byte
 }
 
 // GetConnection implements raftio.ITransport.
 func (t *transport) GetConnection(ctx context.Context, target string) (raftio.IConnection, error) {
 	c, err := t.dial(ctx, target)
 	if err != nil {
-		return nil, err
+		return nil, err // not a nil connection, which would be one
 	}
-	return &wireConn{c: c}, nil
+	return c, nil
 }
 
 // GetSnapshotConnection implements raftio.ITransport.
@@ -229,26 +210,27 @@ func (t *transport) GetSnapshotConnection(ctx context.Context, target string) (r
 	if err != nil {
 		return nil, err
 	}
-	return &wireConn{c: c}, nil
+	return c, nil
 }
 
-func (t *transport) dial(ctx context.Context, target string) (net.Conn, error) {
+func (t *transport) dial(ctx context.Context, target string) (*wireConn, error) {
 	c, err := (&net.Dialer{Timeout: dialWithin, Control: endUnacknowledged}).DialContext(ctx, "tcp", target)
 	if err != nil {
 		return nil, err
 	}
 	s := tls.Client(c, t.tls.clientConfig(target))
+	t.out.keep(s)
 	ctx, cancel := context.WithTimeout(ctx, handshakeWithin)
 	defer cancel()
 	if err := s.HandshakeContext(ctx); err != nil {
-		c.Close()
+		t.out.drop(s)
 		return nil, err
 	}
-	return s, nil
+	return &wireConn{c: s, kept: &t.out}, nil
 }
 
 // Close implements raftio.IConnection and raftio.ISnapshotConnection.
-func (w *wireConn) Close() { w.c.Close() }
+func (w *wireConn) Close() { w.kept.drop(w.c) }
 
 // SendMessageBatch implements raftio.IConnection.
 func (w *wireConn) SendMessageBatch(b pb.MessageBatch) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
+	"sync/atomic"
 	"testing"
 
 	"github.com/lni/dragonboat/v4/config"
@@ -14,13 +15,13 @@ import (
 func TestUnacknowledgedEnds(t *testing.T) {
 	addr := freePair(t)
 	o := Options{Node: 1, TLS: newAuthority(t).node("node")}.withDefaults()
-	raft := transports{o}.Create(config.NodeHostConfig{RaftAddress: addr}, nil, nil).(*transport)
+	raft := transports{o, new(atomic.Pointer[transport])}.Create(config.NodeHostConfig{RaftAddress: addr}, nil, nil).(*transport)
 	must(t, raft.Start())
 	defer raft.Close()
 	c, err := raft.dial(context.Background(), addr)
 	must(t, err)
 	defer c.Close()
-	tcp, err := c.(*tls.Conn).NetConn().(*net.TCPConn).SyscallConn()
+	tcp, err := c.c.(*tls.Conn).NetConn().(*net.TCPConn).SyscallConn()
 	must(t, err)
 	must(t, tcp.Control(func(fd uintptr) {
 		got, err := unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT)

@@ -125,14 +125,29 @@ func (s *Store) Config(protocols ...string) *tls.Config {
 }
 
 // Peers is for processes that show each other certificates of the same authorities, those of ClientCA, which is required: for a
-// listener, and for a connection to a host. Both follow the files, and speak nothing older than TLS 1.3.
-func (s *Store) Peers() (listener *tls.Config, to func(host string) *tls.Config) {
+// listener, and for a connection to a host. Both follow the files, and speak nothing older than TLS 1.3. Of who connects to the listener the
+// certificate has to bear one of the names, where there are any: DNS names, wildcards in the certificate included, or IP addresses. Who connects
+// holds that of the other end against the host.
+func (s *Store) Peers(names ...string) (listener *tls.Config, to func(host string) *tls.Config) {
 	listener = s.Config()
 	listener.MinVersion = tls.VersionTLS13
+	if len(names) > 0 {
+		listener.VerifyConnection = func(c tls.ConnectionState) error { return bearsOne(c.PeerCertificates[0], names) }
+	}
 	return listener, func(host string) *tls.Config {
 		m := s.files.Get()
 		return &tls.Config{MinVersion: tls.VersionTLS13, ServerName: host, RootCAs: m.clients, Certificates: []tls.Certificate{m.cert}}
 	}
+}
+
+// bearsOne refuses a certificate that bears none of the names.
+func bearsOne(cert *x509.Certificate, names []string) error {
+	for _, name := range names {
+		if cert.VerifyHostname(name) == nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("the certificate of %q bears none of the names %q", cert.Subject, names)
 }
 
 // Ends is when the certificate in use ends.

@@ -260,6 +260,31 @@ func TestPeers(t *testing.T) {
 	require.Error(t, err, "it shows a certificate of the former authority")
 }
 
+// TestPeersNames: of the certificates of the authority those are taken that bear one of the names.
+func TestPeersNames(t *testing.T) {
+	r, ca := newRig(t), newAuthority(t)
+	cert, key := ca.issue("one", start.Add(time.Hour)) // for localhost
+	r.write("cert", cert)
+	r.write("key", key)
+	r.write("nodes", ca.pem)
+	o := r.options()
+	o.ClientCA = r.path("nodes")
+	s, err := Open(o)
+	require.NoError(t, err)
+	for _, c := range []struct {
+		names []string
+		taken bool
+	}{{nil, true}, {[]string{"localhost"}, true}, {[]string{"node.internal", "localhost"}, true}, {[]string{"node.internal"}, false},
+		{[]string{"one"}, false}, {[]string{"127.0.0.1"}, false}} {
+		listener, to := s.Peers(c.names...)
+		listener.Time = func() time.Time { return start }
+		client := to("localhost")
+		client.Time = listener.Time
+		_, _, err := r.shake(listener, client)
+		require.Equal(t, c.taken, err == nil, "%q: %v", c.names, err)
+	}
+}
+
 // TestWrongFiles: each is named.
 func TestWrongFiles(t *testing.T) {
 	ca := newAuthority(t)

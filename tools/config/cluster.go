@@ -19,6 +19,8 @@ type Cluster struct {
 	Join bool
 	// CA, Cert and Key are PEM files of mutual authentication between nodes, or "": they speak in the clear.
 	CA, Cert, Key string
+	// Names are those of which the certificate of who connects has to bear one; none takes any that comes from CA.
+	Names []string
 	// Tick is the unit of the timers of elections.
 	Tick time.Duration
 	// Hold is how long log is kept for a node that is away; 0 for as long as it is a member.
@@ -54,6 +56,8 @@ var clusterSettings = []setting{
 		bind: func(c *Config) pflag.Value { return text(&c.Cluster.Cert) }},
 	{key: "peer.key", def: "", usage: "PEM file of its private key", needs: "node.id",
 		bind: func(c *Config) pflag.Value { return text(&c.Cluster.Key) }},
+	{key: "peer.names", def: "", usage: "names (DNS, IP address) of which certificates of nodes and tools that connect must bear one; none is any of peer.ca",
+		needs: "peer.ca", bind: func(c *Config) pflag.Value { return list(&c.Cluster.Names) }},
 	{key: "peer.tick", def: "50ms", usage: "unit of the timers of elections: a leader silent for 10 to 20 is replaced", needs: "node.id",
 		bind: func(c *Config) pflag.Value { return duration(&c.Cluster.Tick) }},
 	{key: "peer.hold", def: "10m", usage: "how long log is kept that only a node needs which is away or behind; 0 is as long as it is a member",

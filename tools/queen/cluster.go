@@ -38,7 +38,7 @@ func openEngine(c *config.Config, cfg engine.Config, peers *certs.Store) (engine
 func clusterOptions(c *config.Config, peers *certs.Store) (o replication.Options, err error) {
 	v := &c.Cluster
 	o = replication.Options{Node: format.Replica(v.Node), Listen: v.Addr, Joining: v.Join, Tick: v.Tick, Hold: v.Hold,
-		PullRate: v.PullRate, Groups: uint8(v.Groups), Version: version, TLS: peerTLS(peers)}
+		PullRate: v.PullRate, Groups: uint8(v.Groups), Version: version, TLS: peerTLS(peers, v.Names...)}
 	if o.Peers, err = replication.ParsePeers(v.Peers); err != nil {
 		return o, fmt.Errorf("peers: %w", err)
 	}
@@ -58,11 +58,12 @@ func openPeerCerts(v *config.Cluster, log *slog.Logger) (*certs.Store, error) {
 	return s, nil
 }
 
-func peerTLS(s *certs.Store) *replication.TLS {
+// peerTLS has a listener take who bears one of the names, if there are any.
+func peerTLS(s *certs.Store, names ...string) *replication.TLS {
 	if s == nil {
 		return nil
 	}
 	t := &replication.TLS{}
-	t.Listener, t.To = s.Peers()
+	t.Listener, t.To = s.Peers(names...)
 	return t
 }
