@@ -56,6 +56,8 @@ type Config struct {
 	AdmitHold time.Duration
 	// DeliveredBytes bounds the table of ids handed out, which resolves acks; default 64 MiB.
 	DeliveredBytes int64
+	// FilterBytes bounds the filters of the runs of ids in memory, without which a push with an id reads the disk; default 512 MiB.
+	FilterBytes int64
 
 	// DiskHigh and DiskLow are the disk gate in percent used; default 85 and 80 (S-bp-4).
 	DiskHigh, DiskLow int
@@ -89,7 +91,43 @@ type Config struct {
 	DefaultStartAll bool
 }
 
+// budget is a bound of memory that nodes of one process divide among them.
+type budget struct {
+	name  string
+	bytes *int64
+	def   int64
+}
+
+func (c *Config) budgets() []budget {
+	return []budget{{"TailBytes", &c.TailBytes, 256 << 20}, {"WriteBytes", &c.WriteBytes, 128 << 20}, {"DeliveredBytes", &c.DeliveredBytes, 64 << 20},
+		{"FilterBytes", &c.FilterBytes, 512 << 20}, {"KeyedBytes", &c.KeyedBytes, 64 << 20}}
+}
+
+// withBudgets fills in what Share divides.
+func (c Config) withBudgets() Config {
+	for _, b := range c.budgets() {
+		if *b.bytes == 0 {
+			*b.bytes = b.def
+		}
+	}
+	if c.PoolReady == 0 {
+		c.PoolReady = 4
+	}
+	return c
+}
+
+// Share is c for one of n nodes of a process, which divide the budgets of memory and the segment files kept ready among them.
+func (c Config) Share(n int) Config {
+	c = c.withBudgets()
+	for _, b := range c.budgets() {
+		*b.bytes = max(1, *b.bytes/int64(n))
+	}
+	c.PoolReady = max(1, c.PoolReady/n)
+	return c
+}
+
 func (c Config) withDefaults() Config {
+	c = c.withBudgets()
 	def := func(p *int64, v int64) {
 		if *p == 0 {
 			*p = v
@@ -101,12 +139,8 @@ func (c Config) withDefaults() Config {
 		}
 	}
 	def(&c.SegmentBytes, 256<<20)
-	def(&c.TailBytes, 256<<20)
-	def(&c.WriteBytes, 128<<20)
-	def(&c.DeliveredBytes, 64<<20)
 	def(&c.MarkBytes, 64<<20)
 	def(&c.CheckpointBytes, 256<<20)
-	def(&c.KeyedBytes, 64<<20)
 	dur(&c.AdmitHold, 15*time.Second)
 	dur(&c.MarkEvery, 10*time.Second)
 	dur(&c.CheckpointEvery, 60*time.Second)
@@ -121,9 +155,6 @@ func (c Config) withDefaults() Config {
 	}
 	if c.CompactKeys == 0 {
 		c.CompactKeys = 3 << 17
-	}
-	if c.PoolReady == 0 {
-		c.PoolReady = 4
 	}
 	if c.DiskHigh == 0 {
 		c.DiskHigh = 85
@@ -160,6 +191,8 @@ func (c Config) Validate() error {
 	bad(c.DiskLow > c.DiskHigh, "DiskLow %d is above DiskHigh %d", c.DiskLow, c.DiskHigh)
 	bad(c.CompactKeys < 0, "CompactKeys is negative")
 	bad(c.EphemeralBytes < 0, "EphemeralBytes is negative")
-	bad(c.WriteBytes < 0 || c.TailBytes < 0 || c.KeyedBytes < 0, "a byte budget is negative")
+	for _, b := range c.budgets() {
+		bad(*b.bytes < 0, "%s %d is below 0", b.name, *b.bytes)
+	}
 	return errors.Join(errs...)
 }

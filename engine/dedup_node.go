@@ -333,7 +333,8 @@ func (f *files) idsDurable(mark uint64) bool { return f.n.ids.set.ClearTo() >= m
 // far as it reaches; for others pushes with ids are refused by name until they are back.
 func (r *restorer) openIDs() error {
 	i := r.n.ids
-	o := idruns.Options{FS: r.n.cfg.FS, Dir: r.n.cfg.Dir, Group: r.n.seq.Group(), ClearTo: r.newestMark, Pace: i.duty.rest}
+	o := idruns.Options{FS: r.n.cfg.FS, Dir: r.n.cfg.Dir, Group: r.n.seq.Group(), ClearTo: r.newestMark,
+		FilterBytes: r.n.cfg.FilterBytes, Pace: i.duty.rest}
 	for _, f := range r.f.group().Files {
 		if f.Kind == format.FileIDRun {
 			o.Files = append(o.Files, f)

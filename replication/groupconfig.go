@@ -7,35 +7,13 @@ import (
 	"queen/engine/format"
 )
 
-// Budgets of a node that its raft groups share, where the configuration leaves them to the engine: its defaults (engine.Config).
-const (
-	tailBytes      = 256 << 20
-	writeBytes     = 128 << 20
-	deliveredBytes = 64 << 20
-	keyedBytes     = 64 << 20
-	poolReady      = 4
-	// unusedEphemeral is for groups above the first one, which serves the ephemeral queues of all tenants.
-	unusedEphemeral = 1 << 20
-)
+// unusedEphemeral is for groups above the first one, which serves the ephemeral queues of all tenants.
+const unusedEphemeral = 1 << 20
 
 // groupConfig is what a raft group of a node takes of the node's configuration: a directory of its own, its share of memory and of segment files that
 // are kept ready, and the cluster's identity, which groups above the first one take over.
 func groupConfig(cfg engine.Config, h *host, g format.RaftGroup, cluster format.UUID) engine.Config {
-	n := h.o.groups()
-	share := func(v *int64, def int64) {
-		if *v == 0 {
-			*v = def
-		}
-		*v = max(1, *v/int64(n))
-	}
-	share(&cfg.TailBytes, tailBytes)
-	share(&cfg.WriteBytes, writeBytes)
-	share(&cfg.DeliveredBytes, deliveredBytes)
-	share(&cfg.KeyedBytes, keyedBytes)
-	if cfg.PoolReady == 0 {
-		cfg.PoolReady = poolReady
-	}
-	cfg.PoolReady = max(1, cfg.PoolReady/n)
+	cfg = cfg.Share(h.o.groups())
 	if cfg.Rested != nil {
 		cfg.Rested = h.quiet.rest
 	}
