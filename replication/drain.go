@@ -226,7 +226,10 @@ func (s *Sequencer) yieldSoon() {
 // giveAway asks the voters that can lead to do so, one after the other, until one does. The caller holds giving.
 func (s *Sequencer) giveAway(ctx context.Context) {
 	heirs := s.heirs(ctx)
-	if len(heirs) == 0 {
+	switch {
+	case ctx.Err() != nil:
+		return // who was not asked is not missing
+	case len(heirs) == 0:
 		if !s.giving.told {
 			s.giving.told = true
 			s.peer.Alarm("this node drains and leads on: no voter that does not drain is up to date", s.whyUnheard())

@@ -188,9 +188,9 @@ func (s *Sequencer) agree(ctx context.Context, first *engine.Node) error {
 		}
 		may, err := s.mayBeginGroups(ctx, first)
 		switch {
-		case err == nil && !may:
+		case err == nil && !may && groupsOf(first) == 0: // what is there was not put there by one that said the number meanwhile
 			return errGroups(1, own)
-		case err == nil && !s.joining:
+		case err == nil && may && !s.joining:
 			_, err = first.SetAdmin(ctx, format.SystemTenant, engine.AdminChange{Kind: format.AdminNode, Name: groupsName,
 				Value: []byte{byte(own)}, Guarded: true})
 			if err == nil {
