@@ -65,8 +65,11 @@ const (
 	ReportSure
 	ReportPart
 	ReportGives
-	// ReportDrains: an operator has it drain.
+	// ReportDrains: an operator has it drain. ReportPlaced: as far as it knows an operator has moved the lead since the nodes that can lead
+	// changed. ReportOpening: of the first raft group, and others do not take part yet.
 	ReportDrains
+	ReportPlaced
+	ReportOpening
 )
 
 // What a node can be asked.
@@ -75,13 +78,14 @@ type ask uint32
 const (
 	askReport   ask = 1
 	askSure     ask = 2 // a report of a node that makes sure first that it is up to date
-	askTransfer ask = 3
+	askTransfer ask = 3 // of the first raft group: that a node leads all
 	askAdd      ask = 4
 	askPromote  ask = 5
 	askRemove   ask = 6
 	askPull     ask = 8 // a copy of its state, which follows the report: a new one, or where one broke off (tape.go)
 	askDrain    ask = 9
 	askUndrain  ask = 10
+	askLead     ask = 11 // that a node leads this raft group alone
 )
 
 // request is what is asked; addr follows it.
@@ -122,11 +126,6 @@ const (
 	// answerWithin bounds a question, whatever it takes.
 	answerWithin = 10 * time.Second
 )
-
-// query asks a node one thing about the first raft group.
-func query(ctx context.Context, raft string, t *TLS, a ask, self, of format.Replica, addr string) (Report, error) {
-	return exchange(ctx, raft, t, &request{Protocol: protocolOf(firstGroup), Ask: a, Node: uint64(self), Of: uint64(of)}, addr)
-}
 
 // query asks another node one thing about this raft group.
 func (s *Sequencer) query(ctx context.Context, raft string, a ask, of format.Replica, addr string) (Report, error) {
@@ -237,7 +236,8 @@ func (s *Sequencer) serveAsk(ctx context.Context, q *request, addr string) (Repo
 	switch q.Ask {
 	case askReport:
 	case askSure:
-		if s.hosted() != nil && s.peer.Standing().Born {
+		// Without a leader it would wait for nothing, and who starts would wait for it.
+		if leader, _, _ := s.whoLeads(); leader != 0 && s.peer.Standing().Born {
 			short, cancel := context.WithTimeout(ctx, time.Second)
 			defer cancel()
 			if s.Barrier(short) == nil {
@@ -249,6 +249,10 @@ func (s *Sequencer) serveAsk(ctx context.Context, q *request, addr string) (Repo
 	case askTransfer:
 		if err = s.mayLead(format.Replica(q.Of)); err == nil {
 			err = s.transferAll(ctx, format.Replica(q.Of))
+		}
+	case askLead:
+		if err = s.mayLead(format.Replica(q.Of)); err == nil {
+			err = s.place(ctx, format.Replica(q.Of))
 		}
 	case askDrain, askUndrain:
 		err = s.drain(ctx, format.Replica(q.Of), q.Ask == askDrain)
@@ -288,6 +292,11 @@ func (s *Sequencer) report(asker format.Replica) Report {
 	if s.drains(s.o.Node) {
 		r.Flags |= ReportDrains
 	}
+	if s.leadsAll() {
+		if _, err := s.shared.all(); err != nil {
+			r.Flags |= ReportOpening
+		}
+	}
 	if d, ok := s.peer.DiskOf(asker); ok && asker != 0 {
 		r.KnownDisk, r.KnownBoot = d.ID, d.Boot
 	}
@@ -296,6 +305,9 @@ func (s *Sequencer) report(asker format.Replica) Report {
 	r.KnownApplied = s.mu.heard[asker]
 	if s.mu.images > 0 {
 		r.Flags |= ReportGives
+	}
+	if s.mu.placed {
+		r.Flags |= ReportPlaced
 	}
 	return r
 }
@@ -379,6 +391,7 @@ func (s *Sequencer) census() {
 		}
 		cancel()
 		s.yieldSoon()
+		s.spreadLead(reports)
 	}
 }
 

@@ -35,6 +35,11 @@ type testCluster struct {
 	wrap  func(engine.Peer) engine.Peer // stands between nodes and their sequencers
 }
 
+// query asks a node one thing about the first raft group, as a tool or another node does.
+func query(ctx context.Context, raft string, t *TLS, a ask, self, of format.Replica, addr string) (Report, error) {
+	return exchange(ctx, raft, t, &request{Protocol: protocolOf(firstGroup), Ask: a, Node: uint64(self), Of: uint64(of)}, addr)
+}
+
 // ask asks a node about the cluster's group, as a tool does about the first.
 func (c *testCluster) ask(to format.Replica, a ask, of format.Replica, addr string) error {
 	q := &request{Protocol: protocolOf(max(c.group, firstGroup)), Ask: a, Of: uint64(of)}

@@ -18,7 +18,8 @@
 //   - An address that belongs to another cluster mixes nothing up: a cluster has a number of its own (deployment.go).
 //
 // A process takes part in one raft group, or in as many as its cluster has (OpenAll in groups.go). They share the library's host (host.go), the
-// port above raft's (door.go), and the log storage, behind which each has a log of its own (grouplog.go).
+// port above raft's (door.go), and the log storage, behind which each has a log of its own (grouplog.go). Their leads are spread over the nodes
+// (spread.go).
 //
 // A pull goes on over another connection where one broke off (tape.go); when one of the two processes ends it begins anew.
 //

@@ -25,7 +25,8 @@ func (c *testCluster) sequencer(node format.Replica) *Sequencer {
 }
 
 func (c *testCluster) floor(node format.Replica) format.Index {
-	st, _ := c.sequencer(node).log.Replica(firstGroup, node)
+	s := c.sequencer(node)
+	st, _ := s.log.Replica(s.group, node)
 	return st.Floor
 }
 

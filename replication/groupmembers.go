@@ -3,6 +3,7 @@ package replication
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/lni/dragonboat/v4"
 
@@ -58,6 +59,10 @@ func (s *Sequencer) changeAll(ctx context.Context, what ask, node format.Replica
 	}
 	if len(lacking) == 0 {
 		return s.changeMembers(ctx, what, node, addr) // which says why not
+	}
+	if what == askRemove {
+		// Until it is out of all others it stands in the first one, which is what an operator sees.
+		slices.Reverse(lacking)
 	}
 	for _, t := range lacking {
 		if err := t.changeBy(ctx, what, node, addr); err != nil {
@@ -122,7 +127,7 @@ func (s *Sequencer) changeBy(ctx context.Context, what ask, node format.Replica,
 // transferAll is Transfer in all raft groups that the node does not lead.
 func (s *Sequencer) transferAll(ctx context.Context, to format.Replica) error {
 	if !s.leadsAll() {
-		return s.Transfer(ctx, to)
+		return s.place(ctx, to)
 	}
 	if !s.leads() {
 		return engine.ErrNotLeader

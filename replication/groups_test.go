@@ -25,6 +25,8 @@ type routed struct {
 	peers  map[format.Replica]string
 	groups uint8
 	join   format.Replica // joins instead of starting as one of the first
+	spread bool
+	later  func(*engine.Config) // sets what groups above the first one have alone
 	nodes  map[format.Replica]engine.Served
 }
 
@@ -57,11 +59,14 @@ func (c *routed) nodeDir(node format.Replica) string {
 
 func (c *routed) open(node format.Replica, set func(*engine.Config, *Options)) (engine.Served, error) {
 	cfg := c.config(node)
-	o := Options{Node: node, Peers: c.peers, Joining: node == c.join, Tick: 20 * time.Millisecond, Groups: c.groups}
+	o := Options{Node: node, Peers: c.peers, Joining: node == c.join, Tick: 20 * time.Millisecond, Groups: c.groups, Spread: c.spread}
 	if set != nil {
 		set(&cfg, &o)
 	}
-	return OpenAll(cfg, o)
+	if c.later == nil {
+		return OpenAll(cfg, o)
+	}
+	return c.openApart(cfg, o)
 }
 
 // start opens nodes at once.
@@ -293,9 +298,11 @@ func TestGrownIntoGroups(t *testing.T) {
 		t.Errorf("the tenant with data went to group %d", g)
 	}
 	for _, node := range []format.Replica{2, 3} {
-		if node == 3 { // as if who added it had ended half-way
-			must(t, c.of(2).ask(c.of(2).leader(), askAdd, node, c.peers[node]))
-		}
+		// As if who added it had ended half-way, before the second group or before the first.
+		half := c.of(format.RaftGroup(node - 1))
+		ctx, cancel := context.WithTimeout(context.Background(), answerWithin)
+		must(t, half.sequencer(half.leader()).changeMembers(ctx, askAdd, node, c.peers[node]))
+		cancel()
 		c.asks("it is added", askAdd, node)
 		c.join = node
 		c.start(node)
@@ -454,7 +461,8 @@ func TestGroupConfig(t *testing.T) {
 		t.Errorf("%q of cluster %v, %q of %v", one.Dir, one.Cluster, three.Dir, three.Cluster)
 	}
 	for _, x := range []*engine.Config{&one, &three} {
-		if x.TailBytes != 250 || x.WriteBytes != 32<<20 || x.DeliveredBytes != 16<<20 || x.KeyedBytes != 16<<20 || x.PoolReady != 1 {
+		if x.TailBytes != 250 || x.WriteBytes != 32<<20 || x.DeliveredBytes != 16<<20 || x.KeyedBytes != 16<<20 ||
+			x.FilterBytes != 128<<20 || x.PoolReady != 1 {
 			t.Errorf("%+v", x)
 		}
 	}

@@ -34,22 +34,23 @@ func (s *Sequencer) Members() []engine.Member {
 	return out
 }
 
-// MakeLead implements engine.Membership: who leads does it, others ask who leads to.
+// MakeLead implements engine.Membership, for this raft group: who leads does it, others ask who leads to.
 func (s *Sequencer) MakeLead(ctx context.Context, to format.Replica) error {
 	if err := s.mayLead(to); err != nil {
 		return err
 	}
 	if s.leads() {
-		if to == s.o.Node {
-			return nil
-		}
-		return s.Transfer(ctx, to)
+		return s.place(ctx, to)
 	}
 	leader, addr, err := s.whoLeads()
-	if err != nil || leader == to {
+	switch {
+	case err != nil:
 		return err
+	case leader == to:
+		s.notePlaced(true)
+		return nil
 	}
-	_, err = s.query(ctx, addr, askTransfer, to, "")
+	_, err = s.query(ctx, addr, askLead, to, "")
 	return err
 }
 

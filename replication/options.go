@@ -42,6 +42,8 @@ type Options struct {
 	// Groups is how many raft groups the cluster has, 1 to MaxGroups, 0 for 1: fixed when a cluster begins, and OpenAll refuses another
 	// number. Each tenant is in one of them.
 	Groups uint8
+	// Spread has the lead of raft groups handed to different nodes once one has gone or come; nothing with one group.
+	Spread bool
 	// Version is that of the program, of which other nodes are told the first 24 bytes.
 	Version string
 	// TLS secures all connections between nodes, both sides showing their certificates; nil speaks in the clear.

@@ -93,6 +93,8 @@ type Sequencer struct {
 		unheard  map[format.Replica]error  // why the last question to another node was not answered
 		tapes    map[format.Replica]*tape  // copies of the state that are on their way
 		pace     pace
+		spread   spread
+		placed   bool // an operator has moved the lead since the nodes that can lead changed
 	}
 }
 

@@ -25,8 +25,9 @@ type Cluster struct {
 	Tick time.Duration
 	// Hold is how long log is kept for a node that is away; 0 for as long as it is a member.
 	Hold time.Duration
-	// Groups is how many raft groups the cluster has.
+	// Groups is how many raft groups the cluster has; Spread has different nodes lead them.
 	Groups int
+	Spread bool
 	// PullRate bounds in bytes per second what is sent to nodes that copy this one's state; 0 is no limit.
 	PullRate int64
 }
@@ -64,6 +65,8 @@ var clusterSettings = []setting{
 		needs: "node.id", bind: func(c *Config) pflag.Value { return durationOrNone(&c.Cluster.Hold) }},
 	{key: "peer.groups", def: "1", usage: "raft groups of the cluster, fixed when it begins; each tenant is in one of them, with its own leader",
 		needs: "node.id", bind: func(c *Config) pflag.Value { return whole(&c.Cluster.Groups, 1, maxGroups) }},
+	{key: "peer.spread", def: "true", usage: "hand the lead of raft groups to different nodes when one has gone or come",
+		needs: "peer.groups", bind: func(c *Config) pflag.Value { return flag(&c.Cluster.Spread) }},
 	{key: "peer.pull.rate", def: "0", usage: "bytes per second at most that this node sends to nodes that copy its state; 0 is no limit",
 		needs: "node.id", bind: func(c *Config) pflag.Value { return size(&c.Cluster.PullRate, 0) }},
 }

@@ -211,6 +211,8 @@ func TestRefused(t *testing.T) {
 		{"pull rate that nobody waits for", []string{"--node-id", "1", "--peers", "1=a:1", "--peer-addr", "127.0.0.1:7000", "--peer-pull-rate", "1kB"}, nil,
 			"", []string{"peer.pull.rate: 1000 bytes per second, want at least 64KiB"}},
 		{"groups of a single node", []string{"--peer-groups", "2"}, nil, "", []string{"peer.groups (flag --peer-groups) does nothing without node.id"}},
+		{"groups that no setting makes, not spread", []string{"--node-id", "1", "--peer-spread=false"}, nil, "",
+			[]string{"peer.spread (flag --peer-spread) does nothing without peer.groups"}},
 		{"names without an authority", []string{"--node-id", "1", "--peer-names", "a"}, nil, "",
 			[]string{"peer.names (flag --peer-names) does nothing without peer.ca"}},
 		{"more groups than there may be", []string{"--node-id", "1", "--peer-groups", "17"}, nil, "",

@@ -38,7 +38,7 @@ func openEngine(c *config.Config, cfg engine.Config, peers *certs.Store) (engine
 func clusterOptions(c *config.Config, peers *certs.Store) (o replication.Options, err error) {
 	v := &c.Cluster
 	o = replication.Options{Node: format.Replica(v.Node), Listen: v.Addr, Joining: v.Join, Tick: v.Tick, Hold: v.Hold,
-		PullRate: v.PullRate, Groups: uint8(v.Groups), Version: version, TLS: peerTLS(peers, v.Names...)}
+		PullRate: v.PullRate, Groups: uint8(v.Groups), Spread: v.Spread, Version: version, TLS: peerTLS(peers, v.Names...)}
 	if o.Peers, err = replication.ParsePeers(v.Peers); err != nil {
 		return o, fmt.Errorf("peers: %w", err)
 	}

@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
 	"net"
-	"slices"
 	"strconv"
 	"time"
 
@@ -48,14 +46,12 @@ that lost its disk is removed and comes back under another one.`,
 	p.StringVar(&f.files.Key, "peer-key", "", "PEM file of its private key")
 	p.DurationVar(&f.timeout, "timeout", 10*time.Second, "how long to wait for an answer, or for what wait waits for")
 	status := &cobra.Command{Use: "status", Short: "What every node says of itself", Args: cobra.NoArgs,
-		Long: "What every node says of itself. Exits 5 when a node does not answer, is not up to date, or nobody leads."}
+		Long: "What every node says of itself, in each raft group. Exits 5 when a node does not answer, is not up to date, or nobody leads one of them."}
 	cmd.AddCommand(bootstrapCommand(), f.waitCommand(), ops.MembersCommand(s),
 		cli.Command(s, status, "json", nodeColumns, func(inv *cli.Invocation, out *cli.Printer[nodeRow], _ []string) error {
 			return f.status(inv, out)
 		}), f.upgradeCommand(s),
-		f.change(s, clusterChange{use: "transfer-leader NODE", short: "Make a node lead",
-			long: "Make a node lead that votes and has caught up. Exits 0 when it leads.",
-			do:   (*replication.Client).Transfer}),
+		f.transferCommand(s),
 		f.drainCommand(s),
 		f.change(s, clusterChange{use: "add NODE HOST:PORT", short: "Add a node that follows; start it with --peer-join",
 			long: "Add a node that follows, with its raft address. Its number must be a new one. Start it with --peer-join afterwards.",
@@ -115,13 +111,16 @@ type clusterChange struct {
 	add, final bool
 	// undo, when it is set, is where --undo is kept: the command then ends what it began.
 	undo *bool
-	do   func(*replication.Client, context.Context, format.Replica) error
+	// group, when it is set, is where the raft group is kept that it is about, 0 for all.
+	group *uint8
+	do    func(*replication.Client, context.Context, format.Replica) error
 }
 
 // changedRow is what such a command did.
 type changedRow struct {
 	Op      string `json:"op"`
 	Node    uint64 `json:"node"`
+	Group   uint64 `json:"group,omitempty"`
 	Address string `json:"address,omitempty"`
 	// AskedOf is the node that led.
 	AskedOf uint64 `json:"askedOf"`
@@ -175,7 +174,10 @@ func (f *clusterFlags) carryOut(inv *cli.Invocation, out *cli.Printer[changedRow
 	if err != nil {
 		return err
 	}
-	leader, err := f.leader(inv, c)
+	if k.group != nil {
+		row.Group = uint64(*k.group)
+	}
+	leader, err := f.leader(inv, c, format.RaftGroup(row.Group))
 	if err != nil {
 		return err
 	}
@@ -199,21 +201,30 @@ func (f *clusterFlags) carryOut(inv *cli.Invocation, out *cli.Printer[changedRow
 	return out.One(row)
 }
 
-// leader finds who leads among the nodes that were named.
-func (f *clusterFlags) leader(inv *cli.Invocation, c *replication.Client) (format.Replica, error) {
+// leader finds who leads a raft group among the nodes that were named; 0 is the first one, whose leader is asked about all.
+func (f *clusterFlags) leader(inv *cli.Invocation, c *replication.Client, g format.RaftGroup) (format.Replica, error) {
 	ctx, cancel := context.WithTimeout(inv.Ctx, f.timeout)
 	defer cancel()
+	answers, groups := c.Status(ctx), format.RaftGroup(1)
+	for i := range answers {
+		groups = max(groups, answers[i].Group)
+	}
+	g = max(g, 1)
 	var silent []error
-	for node, a := range c.Status(ctx) {
-		if a.Err == nil && a.Report.Flags&replication.ReportLeads != 0 {
-			return node, nil
-		}
-		if a.Err != nil {
-			silent = append(silent, fmt.Errorf("node %d: %w", node, a.Err))
+	for i := range answers {
+		switch a := &answers[i]; {
+		case a.Group != min(g, groups):
+		case a.Err != nil:
+			silent = append(silent, fmt.Errorf("node %d: %w", a.Node, a.Err))
+		case a.Group == g && a.Report.Flags&replication.ReportLeads != 0:
+			return a.Node, nil
 		}
 	}
-	if inv.Ctx.Err() != nil {
+	switch {
+	case inv.Ctx.Err() != nil:
 		return 0, cli.Exit(cli.Interrupted)
+	case g > groups && len(silent) == 0:
+		return 0, cli.Errorf(cli.Usage, "--group %d: the cluster has %d raft groups", g, groups)
 	}
 	return 0, cli.Errorf(cli.Server, "%w", errors.Join(append(silent, errors.New("none of the nodes asked leads"))...))
 }
@@ -231,76 +242,6 @@ func changeError(err error) error {
 		return cli.Errorf(cli.OutcomeUnknown, "the answer was lost, it may have been done: %w", err)
 	}
 	return cli.Errorf(cli.Usage, "the node that leads refuses: %w", err)
-}
-
-// nodeRow is one node's line.
-type nodeRow struct {
-	Node     uint64 `json:"node"`
-	Address  string `json:"address"`
-	Role     string `json:"role"`
-	Leader   uint64 `json:"leader,omitempty"`
-	Term     uint64 `json:"term,omitempty"`
-	Applied  uint64 `json:"applied,omitempty"`
-	Behind   uint64 `json:"behind"`
-	Mark     uint64 `json:"mark,omitempty"`
-	Version  string `json:"version,omitempty"`
-	UpToDate bool   `json:"upToDate"`
-	Draining bool   `json:"draining"`
-	Error    string `json:"error,omitempty"`
-}
-
-var nodeColumns = []cli.Column[nodeRow]{
-	{Head: "node", Cell: func(r nodeRow) string { return fmt.Sprint(r.Node) }, Key: true},
-	{Head: "address", Cell: func(r nodeRow) string { return r.Address }},
-	{Head: "role", Cell: func(r nodeRow) string { return r.Role }},
-	{Head: "term", Cell: func(r nodeRow) string { return fmt.Sprint(r.Term) }},
-	{Head: "applied", Cell: func(r nodeRow) string { return fmt.Sprint(r.Applied) }},
-	{Head: "behind", Cell: func(r nodeRow) string { return fmt.Sprint(r.Behind) }, Help: "entries that another node had applied and it had not"},
-	{Head: "up to date", Cell: func(r nodeRow) string { return fmt.Sprint(r.UpToDate) }, Tone: func(r nodeRow) cli.Tone {
-		if r.UpToDate {
-			return cli.Good
-		}
-		return cli.Bad
-	}, Help: "it had applied what was confirmed when it was asked"},
-	{Head: "draining", Cell: func(r nodeRow) string { return fmt.Sprint(r.Draining) }, Help: "an operator has it drain"},
-	{Head: "error", Cell: func(r nodeRow) string { return r.Error }},
-}
-
-// nodes asks all and says whether all is well.
-func (f *clusterFlags) nodes(ctx context.Context) (rows []nodeRow, fine bool, err error) {
-	c, err := f.client()
-	if err != nil {
-		return nil, false, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, f.timeout)
-	defer cancel()
-	answers := c.Status(ctx)
-	newest, leaders := uint64(0), 0
-	for _, a := range answers {
-		newest = max(newest, a.Report.Applied)
-	}
-	fine = true
-	for _, node := range slices.Sorted(maps.Keys(answers)) {
-		a := answers[node]
-		r := nodeRow{Node: uint64(node), Address: c.Peers[node]}
-		if a.Err != nil {
-			r.Role, r.Error, fine = "unknown", a.Err.Error(), false
-		} else {
-			v := &a.Report
-			r.Role, r.Leader, r.Term, r.Applied, r.Mark = "follower", v.Leader, v.Epoch, v.Applied, v.Mark
-			r.Behind, r.UpToDate, r.Version = newest-v.Applied, v.Flags&replication.ReportSure != 0, v.Release()
-			r.Draining = v.Flags&replication.ReportDrains != 0
-			switch {
-			case v.Flags&replication.ReportLeads != 0:
-				r.Role, leaders = "leader", leaders+1
-			case v.Leader == 0:
-				r.Role = "candidate"
-			}
-			fine = fine && r.UpToDate
-		}
-		rows = append(rows, r)
-	}
-	return rows, fine && leaders == 1, nil
 }
 
 func (f *clusterFlags) status(inv *cli.Invocation, out *cli.Printer[nodeRow]) error {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"syscall"
@@ -9,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"queen/engine/format"
+	"queen/replication"
 	"queen/tools/cli"
 )
 
@@ -66,8 +69,9 @@ func TestClusterCommands(t *testing.T) {
 	require.Contains(t, run(cli.Done, on("transfer-leader", fmt.Sprint(to), "--dry-run", "-o", "ndjson")...), `"done":false,"dryRun":true`)
 	require.Contains(t, run(cli.Done, on("transfer-leader", fmt.Sprint(to), "-o", "ndjson")...), `"done":true`)
 	run(cli.Done, on("wait", "--for", "leader")...)
-	require.Contains(t, run(cli.Done, on("status", "-o", "csv")...), fmt.Sprintf("%d,%s,leader,", to, c.peers[to-1]))
+	require.Contains(t, run(cli.Done, on("status", "-o", "csv")...), fmt.Sprintf("%d,1,%s,leader,", to, c.peers[to-1]))
 	run(cli.Usage, on("transfer-leader", "none")...)
+	require.Contains(t, run(cli.Usage, on("transfer-leader", "1", "--group", "2")...), "the cluster has 1 raft groups")
 	run(cli.Usage, on("add", "2", c.peers[1])...)
 	run(cli.Usage, on("promote", "2")...)
 	require.Contains(t, run(cli.Usage, on("remove", fmt.Sprint(to), "--yes")...), "leads")
@@ -106,10 +110,95 @@ func TestWaitConditions(t *testing.T) {
 	require.False(t, caught([]nodeRow{row(1, "leader", 20, true), row(2, "follower", 9, false)}, false), "it is not sure")
 	require.False(t, caught([]nodeRow{row(1, "leader", 20, true)}, false), "it does not answer")
 	require.True(t, caught([]nodeRow{row(1, "leader", 20, true), row(2, "follower", 9, true)}, false), "the goal does not move")
+
+	of := func(group uint64, r nodeRow) nodeRow { r.Group = group; return r }
+	one, two := of(1, row(1, "leader", 20, true)), of(2, row(1, "follower", 5, true))
+	require.False(t, leader([]nodeRow{one, two}, false), "nobody leads group 2")
+	require.True(t, leader([]nodeRow{one, two, of(2, row(2, "leader", 7, true))}, false))
+	caught, _, err = condition("caught-up=1")
+	require.NoError(t, err)
+	require.False(t, caught([]nodeRow{one, two, of(2, row(2, "leader", 7, true))}, false), "it is behind in group 2")
+	require.False(t, caught([]nodeRow{one, of(2, row(1, "follower", 7, false)), of(2, row(2, "leader", 7, true))}, false), "it is not sure in group 2")
+	require.False(t, caught([]nodeRow{one, of(2, row(2, "leader", 7, true))}, false), "it does not answer in group 2")
+	require.True(t, caught([]nodeRow{one, of(2, row(1, "follower", 7, true))}, false))
 	for _, bad := range []string{"", "caught-up", "caught-up=x", "caught-up=0", "lead"} {
 		_, _, err := condition(bad)
 		require.Equal(t, cli.Usage, cli.Code(err), bad)
 	}
+}
+
+// TestRowsOf: all is well when each node is up to date in each raft group, and each group has one leader.
+func TestRowsOf(t *testing.T) {
+	const sure, leads = replication.ReportSure, replication.ReportSure | replication.ReportLeads
+	say := func(node format.Replica, g format.RaftGroup, applied uint64, flags uint32) replication.Answer {
+		return replication.Answer{Node: node, Group: g, Report: replication.Report{Applied: applied, Leader: 1, Flags: flags}}
+	}
+	dead := replication.Answer{Node: 2, Group: 2, Err: errors.New("silent")}
+	for _, c := range []struct {
+		name    string
+		answers []replication.Answer
+		fine    bool
+	}{
+		{"nobody was asked", nil, false},
+		{"one group", []replication.Answer{say(1, 1, 5, leads), say(2, 1, 5, sure)}, true},
+		{"two groups", []replication.Answer{say(1, 1, 5, leads), say(1, 2, 9, sure), say(2, 1, 5, sure), say(2, 2, 9, leads)}, true},
+		{"nobody leads the second", []replication.Answer{say(1, 1, 5, leads), say(1, 2, 9, sure)}, false},
+		{"two lead the second", []replication.Answer{say(1, 1, 5, leads), say(1, 2, 9, leads), say(2, 1, 5, sure), say(2, 2, 9, leads)}, false},
+		{"a node is silent in the second", []replication.Answer{say(1, 1, 5, leads), say(1, 2, 9, leads), say(2, 1, 5, sure), dead}, false},
+		{"a node is not sure in the second", []replication.Answer{say(1, 1, 5, leads), say(1, 2, 9, leads), say(2, 1, 5, sure), say(2, 2, 9, 0)}, false},
+		{"a node opens the second", []replication.Answer{say(1, 1, 5, leads|replication.ReportOpening)}, false},
+	} {
+		rows, fine := rowsOf(c.answers, nil)
+		require.Len(t, rows, len(c.answers), c.name)
+		require.Equal(t, c.fine, fine, c.name)
+	}
+	rows, _ := rowsOf([]replication.Answer{say(1, 1, 5, sure), say(1, 2, 9, leads), say(2, 1, 3, sure), dead}, nil)
+	require.EqualValues(t, []uint64{0, 0, 2, 0}, []uint64{rows[0].Behind, rows[1].Behind, rows[2].Behind, rows[3].Behind})
+	nodes := byNode(rows)
+	require.Len(t, nodes, 2)
+	require.True(t, nodes[0].Role == "leader" && nodes[0].UpToDate, "%+v", nodes[0])
+	require.True(t, nodes[1].Role == "follower" && !nodes[1].UpToDate && nodes[1].Error == "silent", "%+v", nodes[1])
+}
+
+// commandsOfGroups: of three nodes with two raft groups status has a row for each of both, wait waits for both, and a transfer is of one or of
+// all.
+func (c *processes) commandsOfGroups() {
+	t := c.t
+	t.Helper()
+	var named []string
+	for i, addr := range c.peers {
+		named = append(named, fmt.Sprintf("%d=%s", i+1, addr))
+	}
+	run := func(code int, args ...string) string {
+		t.Helper()
+		got := command(t, nil, append([]string{"cluster"}, append(args, "--peers", strings.Join(named, ","), "--timeout", "30s")...)...)
+		require.Equal(t, code, got.code, "%v: %s%s", args, got.out, got.errors)
+		return got.out + got.errors
+	}
+	led := func(want ...uint64) {
+		t.Helper()
+		run(cli.Done, "wait")
+		var rows []nodeRow
+		require.NoError(t, json.Unmarshal([]byte(run(cli.Done, "status")), &rows))
+		require.Len(t, rows, 6)
+		got := make([]uint64, 2)
+		for _, r := range rows {
+			if r.Role == "leader" {
+				got[r.Group-1] = r.Node
+			}
+		}
+		require.Equal(t, want, got)
+	}
+	run(cli.Done, "wait", "--for", "leader")
+	run(cli.Done, "wait", "--for", "caught-up=2")
+	run(cli.Done, "transfer-leader", "1")
+	led(1, 1)
+	require.Contains(t, run(cli.Done, "transfer-leader", "2", "--group", "2", "-o", "ndjson"), `"node":2,"group":2,`)
+	led(1, 2)
+	run(cli.Done, "transfer-leader", "3", "--group", "1")
+	led(3, 2)
+	require.Contains(t, run(cli.Usage, "transfer-leader", "2", "--group", "3"), "the cluster has 2 raft groups")
+	require.Equal(t, 4, strings.Count(run(cli.Done, "upgrade-status", "-o", "csv"), "\n"))
 }
 
 // TestClusterBootstrap: the directory of a single node becomes that of the first of a cluster when the node is stopped, once.

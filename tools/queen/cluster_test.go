@@ -80,7 +80,7 @@ func (c *processes) args(i int) []string {
 }
 
 // TestClusterOfGroups: a cluster of two raft groups serves several tenants on every node and loses nothing of them when a node is killed with
-// -9. A node that is set to another number of groups does not start.
+// -9. A node that is set to another number of groups does not start. The commands of clusters know both groups.
 func TestClusterOfGroups(t *testing.T) {
 	c := newProcesses(t, 3, "--peer-groups", "2", "--tenancy-header", "--tenancy-trusted-proxies", "127.0.0.1")
 	tenants := []string{"11111111-1111-1111-1111-111111111111", "22222222-2222-2222-2222-222222222222", "33333333-3333-3333-3333-333333333333"}
@@ -144,6 +144,7 @@ func TestClusterOfGroups(t *testing.T) {
 			}
 		}
 	}
+	c.commandsOfGroups()
 }
 
 // leader waits for a node that says that it leads.

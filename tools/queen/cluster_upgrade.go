@@ -12,7 +12,7 @@ import (
 var upgradeColumns = []cli.Column[nodeRow]{
 	{Head: "node", Cell: func(r nodeRow) string { return fmt.Sprint(r.Node) }, Key: true},
 	{Head: "version", Cell: func(r nodeRow) string { return r.Version }},
-	{Head: "role", Cell: func(r nodeRow) string { return r.Role }},
+	{Head: "role", Cell: func(r nodeRow) string { return r.Role }, Help: "leader of a raft group, or of none"},
 	{Head: "up to date", Cell: func(r nodeRow) string { return fmt.Sprint(r.UpToDate) },
 		Help: "it had applied what was confirmed when it was asked: the next one can be stopped"},
 	{Head: "error", Cell: func(r nodeRow) string { return r.Error }},
@@ -27,6 +27,7 @@ nodes that --peers names run different versions, or one does not answer or is no
 		if err != nil {
 			return err
 		}
+		rows = byNode(rows)
 		if inv.Ctx.Err() != nil {
 			return cli.Exit(cli.Interrupted)
 		}

@@ -22,9 +22,9 @@ func (f *clusterFlags) waitCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "wait", Short: "Wait until a cluster is as it should be", Args: cobra.NoArgs,
 		Long: `Wait until the cluster is as --for says, and exit 5 when it is not after --timeout:
 
-  ready           every node that --peers names is up to date, and one leads
-  leader          one leads that a majority answers
-  caught-up=NODE  that node has applied all that any node had when it was first asked, and is up to date`}
+  ready           every node that --peers names is up to date in every raft group, and each group has one leader
+  leader          each raft group has a leader that a majority answers
+  caught-up=NODE  that node has applied, in every raft group, all that any node had when it was first asked, and is up to date`}
 	what := cmd.Flags().String("for", "ready", "ready, leader or caught-up=NODE")
 	_ = cmd.RegisterFlagCompletionFunc("for", cobra.FixedCompletions([]string{"ready", "leader", "caught-up="},
 		cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace))
@@ -68,31 +68,36 @@ func condition(what string) (until wanted, node format.Replica, err error) {
 	return nil, 0, cli.Errorf(cli.Usage, "--for %s: there are ready, leader and caught-up=NODE", what)
 }
 
-// led tells whether one leads that was up to date, which takes a majority.
+// led tells whether in each raft group one leads that was up to date, which takes a majority.
 func led(rows []nodeRow, _ bool) bool {
+	leads := map[uint64]bool{}
 	for _, r := range rows {
-		if r.Role == "leader" && r.UpToDate {
-			return true
+		leads[r.Group] = leads[r.Group] || r.Role == "leader" && r.UpToDate
+	}
+	for _, one := range leads {
+		if !one {
+			return false
 		}
 	}
-	return false
+	return len(leads) > 0
 }
 
-// caughtUp holds a node against the furthest that any node was when it was first asked with somebody leading.
+// caughtUp holds a node against the furthest that any node was, in each raft group, when it was first asked with somebody leading.
 func caughtUp(node uint64) wanted {
-	var goal uint64
+	goals := map[uint64]uint64{}
 	return func(rows []nodeRow, _ bool) bool {
-		if goal == 0 && led(rows, false) {
+		if len(goals) == 0 && led(rows, false) {
 			for _, r := range rows {
-				goal = max(goal, r.Applied)
+				goals[r.Group] = max(goals[r.Group], r.Applied)
 			}
 		}
+		reached := 0
 		for _, r := range rows {
-			if r.Node == node {
-				return goal > 0 && r.UpToDate && r.Applied >= goal
+			if goal, ok := goals[r.Group]; ok && r.Node == node && r.UpToDate && r.Applied >= goal {
+				reached++
 			}
 		}
-		return false
+		return reached > 0 && reached == len(goals)
 	}
 }
 
@@ -122,7 +127,7 @@ func (f *clusterFlags) wait(ctx context.Context, what string, until wanted) erro
 // silent names the nodes that did not answer.
 func silent(rows []nodeRow) string {
 	var all []string
-	for _, r := range rows {
+	for _, r := range byNode(rows) {
 		if r.Error != "" {
 			all = append(all, fmt.Sprintf("node %d: %s", r.Node, r.Error))
 		}
