@@ -128,6 +128,15 @@ func TestDrainNowhereToGo(t *testing.T) {
 	c := newTestCluster(t, 3, nil)
 	leader := c.leader()
 	other, away := leader%3+1, (leader+1)%3+1
+	over, cancel := context.WithCancel(context.Background())
+	cancel()
+	s := c.sequencer(leader)
+	s.giving.Lock()
+	s.giveAway(over)
+	if s.giving.told {
+		t.Error("who had no time to ask says that nobody can lead")
+	}
+	s.giving.Unlock()
 	c.drain(leader, other, true)
 	c.stop(away)
 	if leads := c.drain(leader, leader, true); !leads {
