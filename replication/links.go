@@ -2,6 +2,7 @@ package replication
 
 import (
 	"bufio"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -196,7 +197,7 @@ func (l *links) serve(c net.Conn, head []byte) {
 		return
 	}
 	h, err := parseHello(head)
-	if err != nil || h.node == 0 || h.node == l.s.o.Node || h.deployment != l.s.deployment.Load() {
+	if err != nil || h.deployment != l.s.deployment.Load() || !l.isAnotherNode(h.node) {
 		l.s.o.Log.Warn("a connection of no node of this cluster was refused", "from", c.RemoteAddr(), "err", err)
 		return
 	}
@@ -216,6 +217,13 @@ func (l *links) serve(c net.Conn, head []byte) {
 	if err := l.take(c, h, t); !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
 		l.s.o.Log.Debug("a stream of commands ended", "node", h.node, "err", err)
 	}
+}
+
+// isAnotherNode reports that another node of this cluster has a number: what is remembered of streams is bounded by that.
+func (l *links) isAnotherNode(node format.Replica) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), helloWithin/2)
+	defer cancel()
+	return l.s.knows(ctx, node) // of others only
 }
 
 // takenOf finds how far a stream was taken, nil for one that is over.

@@ -3,6 +3,7 @@ package replication
 import (
 	"context"
 	"errors"
+	"net"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -79,6 +80,34 @@ func TestIncarnations(t *testing.T) {
 		close(s.ended)
 		l.close()
 		must(t, f.db.every.log.Close())
+	}
+}
+
+// TestStreamOfAStranger: who is not another node of the cluster hands nothing over, and is not remembered.
+func TestStreamOfAStranger(t *testing.T) {
+	c := newTestCluster(t, 3, nil)
+	leader := c.leader()
+	s := c.sequencer(leader)
+	side, err := sideAddress(c.peers[leader])
+	must(t, err)
+	for _, node := range []format.Replica{0, leader, 9} {
+		conn, err := net.Dial("tcp", side)
+		must(t, err)
+		h := hello{group: 1, node: node, incarnation: 1, epoch: 1 << 20, deployment: s.deployment.Load()}
+		_, err = conn.Write(h.append(nil))
+		must(t, err)
+		if number, err := readNumber(conn); err == nil {
+			t.Errorf("node %d goes on behind handover %d", node, number)
+		}
+		conn.Close()
+		s.links.mu.Lock()
+		if s.links.mu.taken[node] != nil {
+			t.Errorf("node %d is remembered", node)
+		}
+		s.links.mu.Unlock()
+	}
+	if _, err := push(context.Background(), c.nodes[leader%3+1], "q", "p", "", "x"); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -12,10 +12,13 @@ import (
 // the nodes that can lead have been the same ones for a while, and not again before they change: until then a lead stays where an operator,
 // or an election, has brought it.
 
+// byGroup is a node for each raft group.
+type byGroup map[format.RaftGroup]format.Replica
+
 // placement says which node is to lead each raft group, of the voters, in order, that are present. Group after group has one of the voters for
 // its home. One whose home is away goes to the voter with the fewest, and stays where it is led among equals. None is placed where nobody is present.
-func placement(groups int, voters []format.Replica, present map[format.Replica]bool, leads map[format.RaftGroup]format.Replica) map[format.RaftGroup]format.Replica {
-	placed, load := map[format.RaftGroup]format.Replica{}, map[format.Replica]int{}
+func placement(groups int, voters []format.Replica, present map[format.Replica]bool, leads byGroup) byGroup {
+	placed, load := byGroup{}, map[format.Replica]int{}
 	if len(voters) == 0 {
 		return placed
 	}
@@ -156,10 +159,10 @@ func (s *Sequencer) canLead(reports map[format.Replica]Report) map[format.Replic
 }
 
 // leaders are the nodes that lead, of each raft group that takes part here.
-func (h *host) leaders() map[format.RaftGroup]format.Replica {
+func (h *host) leaders() byGroup {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
-	all := map[format.RaftGroup]format.Replica{}
+	all := byGroup{}
 	for g, s := range h.mu.groups {
 		if leader, _, _ := s.whoLeads(); leader != 0 {
 			all[g] = leader
