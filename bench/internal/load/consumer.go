@@ -9,21 +9,19 @@ import (
 	"queen/bench/internal/message"
 )
 
-// popWait is how long a pop of a load waits for messages.
-const popWait = 2 * time.Second
-
 // consume pops and acks until the run ends.
-func (r *run) consume() {
-	c := client.New(r.o.Addr, r.o.Timeout)
+func (r *run) consume(i int) {
+	c, err := r.o.Target.Consumer(&r.o, i)
+	if err != nil {
+		r.fail(fmt.Errorf("load: consumer %d: %w", i, err))
+		return
+	}
 	defer c.Close()
-	pop := client.PopRequest{Queue: r.o.Queue, Group: r.o.Group, Batch: r.o.PopBatch, Partitions: r.o.PopPartitions,
-		Wait: popWait, All: true}
-	path := pop.Path()
 	var d client.Delivery
 	var late []time.Duration
 	for r.ctx.Err() == nil {
 		r.pops.Add(1)
-		a, err := c.Do("GET", path, nil)
+		a, err := c.Pop(&d)
 		switch {
 		case err != nil:
 			if r.ctx.Err() == nil && r.unanswered.Add(1) > maxUnanswered {
@@ -31,64 +29,51 @@ func (r *run) consume() {
 			}
 			pause(r.ctx, time.Millisecond)
 			continue
-		case a.Status == 204:
+		case a.Refused != nil:
+			r.fail(fmt.Errorf("load: pop: %w", a.Refused))
+			return
+		case a.Later:
+			r.refused.Add(1)
+			pause(r.ctx, max(a.Wait, time.Millisecond))
+			continue
+		case len(d.Messages) == 0:
 			r.empty.Add(1)
 			continue
-		case a.Status == 429 || a.Status == 503:
-			r.refused.Add(1)
-			pause(r.ctx, max(a.RetryAfter, time.Millisecond))
-			continue
-		case a.Status != 200:
-			r.fail(fmt.Errorf("load: pop: %w", a.Err()))
-			return
-		}
-		if err := client.ParsePop(a.Body, &d); err != nil {
-			r.fail(err)
-			return
 		}
 		r.popped.Add(uint64(len(d.Messages)))
 		late = r.judge.delivery(&d, late[:0])
 		r.arrivals.AddAll(late)
-		if !r.ack(c, &d) {
+		if !r.ack(c, len(d.Messages)) {
 			return
 		}
 	}
 }
 
-// ack completes every message of a delivery with an item of its own. The items are copied into the request before the
-// answer they are views of is overwritten.
-func (r *run) ack(c *client.Conn, d *client.Delivery) bool {
-	c.AckBegin()
-	for i := range d.Messages {
-		m := &d.Messages[i]
-		c.AckItem(m.ID, m.PartitionID, d.Lease)
-	}
-	n := len(d.Messages)
+// ack completes the n messages of a delivery with an item for each.
+func (r *run) ack(c Consumer, n int) bool {
 	for {
 		r.ackings.Add(1)
-		a, err := c.AckSend(r.o.Group)
-		if err != nil {
+		a, err := c.Ack()
+		switch {
+		case err != nil:
 			// The messages come again when the lease has run out.
 			r.judge.lostAck.Store(true)
 			return r.ctx.Err() == nil && r.unanswered.Add(1) <= maxUnanswered
-		}
-		if a.Status == 429 || a.Status == 503 {
+		case a.Refused != nil:
+			r.fail(fmt.Errorf("load: ack: %w", a.Refused))
+			return false
+		case a.Later:
 			r.refused.Add(1)
-			pause(r.ctx, max(a.RetryAfter, time.Millisecond))
+			pause(r.ctx, max(a.Wait, time.Millisecond))
 			if r.ctx.Err() != nil {
 				return false
 			}
 			continue
 		}
-		if a.Status != 200 {
-			r.fail(fmt.Errorf("load: ack: %w", a.Err()))
-			return false
-		}
-		done := client.CountAcked(a.Body)
-		r.acked.Add(uint64(done))
-		if done != n {
+		r.acked.Add(uint64(a.Acked))
+		if a.Acked != n {
 			r.judge.lostAck.Store(true)
-			r.violations.add("%d of %d acks under a live lease were not carried out: %.300s", n-done, n, a.Body)
+			r.violations.add("%d of %d acks under a live lease were not carried out: %.300s", n-a.Acked, n, a.Text)
 		}
 		return true
 	}
@@ -134,6 +119,12 @@ func (j *judge) claim(ms []client.Message, now int64, late []time.Duration) []ti
 			continue
 		}
 		late = append(late, time.Duration(now-s.At)*time.Microsecond)
+		if j.run.o.Unordered {
+			if m.Attempt > 1 {
+				j.run.redelivered.Add(1)
+			}
+			continue
+		}
 		switch {
 		case s.N != m.Offset:
 			v.add("message %d of %s has offset %d", s.N, m.Partition, m.Offset)

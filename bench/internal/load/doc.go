@@ -1,5 +1,5 @@
-// Package load drives a running node over HTTP: producers that push batches over many partitions, consumers that pop and
-// ack them, and a judge of what comes out.
+// Package load drives a running node over HTTP, or whatever else is a Target: producers that push batches over many
+// partitions, consumers that pop and ack them, and a judge of what comes out.
 //
 // Each partition belongs to one producer, which numbers its messages; the queue is fresh. So the number in a delivered
 // message has to be its offset, and the offsets of a partition have to arrive one after another: a gap, a repeat without a
@@ -9,5 +9,5 @@
 // when the connection was still busy. Without one every producer sends its next batch when the last one is answered, and
 // waits when too much lies unconsumed.
 //
-// Read first: Options, Run, Result.
+// Read first: Options, Run, Result, Target.
 package load

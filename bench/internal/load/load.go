@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"queen/bench/internal/client"
 	"queen/bench/internal/histo"
 	"queen/bench/internal/procfs"
 )
@@ -65,16 +64,19 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	if o.Timeout == 0 {
 		o.Timeout = time.Minute
 	}
+	if o.Target == nil {
+		o.Target = &HTTP{Addrs: []string{o.Addr}}
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	r := newRun(o)
 	r.ctx, r.cancel = ctx, cancel
-	if err := r.prepare(); err != nil {
+	if err := o.Target.Prepare(&r.o); err != nil {
 		return nil, err
 	}
 	var consumers, producers sync.WaitGroup
-	for range o.Consumers {
-		consumers.Go(r.consume)
+	for i := range o.Consumers {
+		consumers.Go(func() { r.consume(i) })
 	}
 	stop := func() { r.stopping.Store(true); producers.Wait(); cancel(); consumers.Wait() }
 	defer stop()
@@ -128,45 +130,15 @@ func (r *run) fail(err error) {
 	r.cancel()
 }
 
-// prepare configures the queue and registers the group before there is a message.
-func (r *run) prepare() error {
-	c := client.New(r.o.Addr, r.o.Timeout)
-	defer c.Close()
-	options := r.o.Configure
-	if options == "" {
-		options = "{}"
-	}
-	a, err := c.Do("POST", "/api/v1/configure", fmt.Appendf(nil, `{"queue":%q,"options":%s}`, r.o.Queue, options))
-	if err == nil {
-		err = a.Err()
-	}
-	if err != nil {
-		return fmt.Errorf("load: configure: %w", err)
-	}
-	if r.o.Consumers == 0 {
-		return nil
-	}
-	pop := client.PopRequest{Queue: r.o.Queue, Group: r.o.Group, Batch: 1, All: true}
-	if a, err = c.Do("GET", pop.Path(), nil); err == nil {
-		err = a.Err()
-	}
-	if err == nil && a.Status != 204 {
-		err = fmt.Errorf("the queue %q is not fresh: %.200s", r.o.Queue, a.Body)
-	}
-	if err != nil {
-		return fmt.Errorf("load: register: %w", err)
-	}
-	return nil
-}
-
 // fill creates every partition with a message, so that the counted time creates none.
 func (r *run) fill() error {
 	var producers sync.WaitGroup
 	for i := range r.o.Producers {
 		producers.Go(func() {
-			p := r.newProducer(i)
-			defer p.conn.Close()
-			p.fill()
+			if p := r.newProducer(i); p != nil {
+				defer p.conn.Close()
+				p.fill()
+			}
 		})
 	}
 	producers.Wait()

@@ -56,6 +56,9 @@ func TestRun(t *testing.T) {
 		o.Addr, o.Queue, o.Rate = addr, name, rate
 		o.Partitions, o.Producers, o.Consumers, o.Batch = 40, 3, 2, 20
 		o.Warmup, o.Duration, o.Window = 100*time.Millisecond, 200*time.Millisecond, 60*time.Millisecond
+		if rate > 0 { // as over the nodes of a cluster
+			o.Addr, o.Target = "", &HTTP{Addrs: []string{addr, addr}}
+		}
 		windows := 0
 		o.OnWindow = func(Window) { windows++ }
 		res, err := Run(context.Background(), o)
@@ -108,5 +111,14 @@ func TestJudge(t *testing.T) {
 		if (c.want == "") != (got == "") || !strings.Contains(got, c.want) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
+	}
+	r := newRun(Options{Partitions: 4, Unordered: true})
+	late := r.judge.delivery(&client.Delivery{Messages: []client.Message{msg(1, 0, 1), msg(0, 0, 2)}}, nil)
+	if got := r.violations.list(); len(got) > 0 || len(late) != 2 || r.redelivered.Load() != 1 {
+		t.Errorf("without order: %q, %d arrivals, %d again", got, len(late), r.redelivered.Load())
+	}
+	r.judge.delivery(&client.Delivery{Messages: []client.Message{foreign}}, nil)
+	if got := r.violations.list(); len(got) != 1 {
+		t.Errorf("somebody else's message without order: %q", got)
 	}
 }

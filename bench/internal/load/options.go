@@ -11,8 +11,9 @@ import (
 
 // Options describe a load.
 type Options struct {
-	// Addr is the node's HTTP address.
-	Addr string
+	// Addr is the HTTP address of a node; with Target, which is something else to load, it is not needed.
+	Addr   string
+	Target Target
 	// Queue must not exist; Group consumes it. Configure is the JSON of its options, empty for none.
 	Queue, Group, Configure string
 	// Partitions is how many there are, Size the bytes of a payload, Batch the messages of a push.
@@ -25,6 +26,8 @@ type Options struct {
 	Rate float64
 	// Backlog bounds the messages pushed and not yet acked when Rate is 0 and there are consumers; 0 is no bound.
 	Backlog int64
+	// Unordered says that messages of one partition may be with several consumers at a time: then only their number is judged.
+	Unordered bool
 	// Fill pushes one message to every partition and consumes it before time counts.
 	Fill bool
 	// Warmup is not counted, Duration is; Window is how often a window is closed.
@@ -49,7 +52,7 @@ func (o *Options) Validate() error {
 			errs = append(errs, fmt.Errorf("load: "+format, args...))
 		}
 	}
-	bad(o.Addr == "", "no address")
+	bad(o.Addr == "" && o.Target == nil, "no address")
 	bad(o.Partitions < 1, "%d partitions", o.Partitions)
 	bad(o.Producers < 1 || o.Producers > o.Partitions, "%d producers for %d partitions: each needs one of its own",
 		o.Producers, o.Partitions)

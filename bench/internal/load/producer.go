@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"queen/bench/internal/client"
 	"queen/bench/internal/message"
 )
 
@@ -15,19 +14,28 @@ type producer struct {
 	r    *run
 	i    int
 	own  int // partitions
-	conn *client.Conn
+	conn Producer
 	rng  *rand.Rand
 
-	queue, name, id, payload []byte
+	name, id, payload []byte
 }
 
+// newProducer is nil, and the run over, when there is no connection to be had.
 func (r *run) newProducer(i int) *producer {
-	return &producer{r: r, i: i, own: (r.o.Partitions - i + r.o.Producers - 1) / r.o.Producers,
-		conn: client.New(r.o.Addr, r.o.Timeout), rng: rand.New(rand.NewPCG(r.id, uint64(i))), queue: []byte(r.o.Queue)}
+	conn, err := r.o.Target.Producer(&r.o, i)
+	if err != nil {
+		r.fail(fmt.Errorf("load: producer %d: %w", i, err))
+		return nil
+	}
+	return &producer{r: r, i: i, own: (r.o.Partitions - i + r.o.Producers - 1) / r.o.Producers, conn: conn,
+		rng: rand.New(rand.NewPCG(r.id, uint64(i)))}
 }
 
 func (r *run) produce(i int) {
 	p := r.newProducer(i)
+	if p == nil {
+		return
+	}
 	defer p.conn.Close()
 	if r.o.Rate > 0 {
 		p.open()
@@ -76,7 +84,7 @@ func (p *producer) push(due time.Time, choose func(k int) (own int, more bool)) 
 	again := false
 	for wait := time.Millisecond; ; wait = min(wait*2, time.Second) {
 		p.r.pushes.Add(1)
-		a, err := p.conn.PushSend()
+		a, err := p.conn.Send()
 		switch {
 		case err != nil:
 			if p.r.ctx.Err() != nil {
@@ -87,15 +95,15 @@ func (p *producer) push(due time.Time, choose func(k int) (own int, more bool)) 
 				return false
 			}
 			again = true
-		case a.Status == 201:
-			return p.took(&a, n, due, again)
-		case a.Status == 429 || a.Status == 507 || a.Status == 503:
-			p.r.refused.Add(1)
-			again = again || a.Status == 503 // it may have been carried out
-			wait = max(wait, a.RetryAfter)
-		default:
-			p.r.fail(fmt.Errorf("load: push: %w", a.Err()))
+		case a.Refused != nil:
+			p.r.fail(fmt.Errorf("load: push: %w", a.Refused))
 			return false
+		case a.Later:
+			p.r.refused.Add(1)
+			again = again || a.Unsure
+			wait = max(wait, a.Wait)
+		default:
+			return p.took(&a, n, due, again)
 		}
 		if p.r.stopping.Load() {
 			return false // the numbers of this batch are not used again, since its producer ends
@@ -111,7 +119,7 @@ const maxUnanswered = 10_000
 func (p *producer) build(due time.Time, choose func(k int) (int, bool)) int {
 	o := &p.r.o
 	at := due.UnixMicro()
-	p.conn.PushBegin()
+	p.conn.Begin()
 	n := 0
 	for ; n < o.Batch; n++ {
 		own := 0
@@ -128,23 +136,22 @@ func (p *producer) build(due time.Time, choose func(k int) (int, bool)) int {
 		p.name = message.AppendPartition(p.name[:0], part)
 		p.id = message.AppendID(p.id[:0], p.r.id, uint32(part), number)
 		p.payload = message.AppendPayload(p.payload[:0], o.Size, number, at, p.rng.Uint64())
-		p.conn.PushItem(p.queue, p.name, p.id, p.payload)
+		p.conn.Item(p.name, p.id, p.payload)
 	}
 	return n
 }
 
-// took counts a batch that was answered 201 and judges the answer.
-func (p *producer) took(a *client.Answer, n int, due time.Time, again bool) bool {
+// took counts a batch that was taken and judges the answer.
+func (p *producer) took(a *Reply, n int, due time.Time, again bool) bool {
 	p.r.pushTimes.Add(time.Since(due))
-	queued, duplicate := client.CountQueued(a.Body)
-	if duplicate > 0 {
-		p.r.duplicates.Add(uint64(duplicate))
+	if a.Duplicates > 0 {
+		p.r.duplicates.Add(uint64(a.Duplicates))
 		if !again {
-			p.r.violations.add("a push that was sent once was answered with %d duplicates", duplicate)
+			p.r.violations.add("a push that was sent once was answered with %d duplicates", a.Duplicates)
 		}
 	}
-	if queued+duplicate != n {
-		p.r.fail(fmt.Errorf("load: %d of %d messages of a push were refused: %.300s", n-queued-duplicate, n, a.Body))
+	if a.Queued+a.Duplicates != n {
+		p.r.fail(fmt.Errorf("load: %d of %d messages of a push were refused: %.300s", n-a.Queued-a.Duplicates, n, a.Text))
 		return false
 	}
 	p.r.pushed.Add(uint64(n))
