@@ -2,14 +2,14 @@ package procfs
 
 import "time"
 
-// Meter reads the counters of a disk and of a process together, so that a run can say what each message cost.
+// Meter reads the counters of a disk and of processes together, so that a run can say what each message cost.
 type Meter struct {
-	disk Disk
-	has  bool
-	proc Process
+	disk  Disk
+	has   bool
+	procs []Process
 }
 
-// Reading is one moment; times are totals.
+// Reading is one moment; times are totals, and usage is that of all processes together.
 type Reading struct {
 	At      time.Time
 	Elapsed time.Duration // of a difference
@@ -18,15 +18,19 @@ type Reading struct {
 	Usage   Usage
 }
 
-// NewMeter watches the disk that holds dir and a process. Where there is no block device, as in memory file systems and
+// NewMeter watches the disk that holds dir, and processes. Where there is no block device, as in memory file systems and
 // some containers, readings have no disk.
-func NewMeter(dir string, p Process) (*Meter, error) {
-	m := &Meter{proc: p}
+func NewMeter(dir string, procs ...Process) (*Meter, error) {
+	m := &Meter{procs: procs}
 	if d, err := DiskOf(dir); err == nil {
 		m.disk, m.has = d, true
 	}
-	_, err := p.Usage()
-	return m, err
+	for _, p := range procs {
+		if _, err := p.Usage(); err != nil {
+			return m, err
+		}
+	}
+	return m, nil
 }
 
 // Read takes a reading. What can not be read, such as a process that ended, is zero.
@@ -37,7 +41,10 @@ func (m *Meter) Read() Reading {
 			r.Disk, r.HasDisk = c, true
 		}
 	}
-	r.Usage, _ = m.proc.Usage()
+	for _, p := range m.procs {
+		u, _ := p.Usage()
+		r.Usage.add(&u)
+	}
 	return r
 }
 
@@ -47,5 +54,14 @@ func (r Reading) Sub(before Reading) Reading {
 	r.HasDisk = r.HasDisk && before.HasDisk
 	r.Disk = r.Disk.Sub(before.Disk)
 	r.Usage.CPU -= before.Usage.CPU
+	r.Usage.Written -= before.Usage.Written
 	return r
+}
+
+func (u *Usage) add(o *Usage) {
+	u.CPU += o.CPU
+	u.RSS += o.RSS
+	u.FDs += o.FDs
+	u.Threads += o.Threads
+	u.Written += o.Written
 }

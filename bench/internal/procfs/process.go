@@ -17,6 +17,8 @@ type Usage struct {
 	CPU     time.Duration // user and system, all threads, in steps of 10 ms
 	FDs     int
 	Threads int
+	// Written are bytes sent to the disk or left dirty for it, 0 where the kernel does not tell.
+	Written int64
 }
 
 // Self is this process.
@@ -42,10 +44,21 @@ func (p Process) Usage() (Usage, error) {
 	if err != nil {
 		return Usage{}, fmt.Errorf("procfs: %w", err)
 	}
+	io, _ := os.ReadFile(dir + "io") // only for processes of one's own
 	return Usage{
 		CPU: time.Duration(num(14)+num(15)) * clockTick, Threads: int(num(20)),
-		RSS: num(24) * int64(os.Getpagesize()), FDs: len(fds),
+		RSS: num(24) * int64(os.Getpagesize()), FDs: len(fds), Written: counted(io, "write_bytes: "),
 	}, nil
+}
+
+// counted is the number that a line of name and number tells, 0 without that line.
+func counted(text []byte, name string) (n int64) {
+	for line := range strings.Lines(string(text)) {
+		if number, ok := strings.CutPrefix(line, name); ok {
+			n, _ = strconv.ParseInt(strings.TrimSpace(number), 10, 64)
+		}
+	}
+	return n
 }
 
 // Switches is how often its threads gave a processor up or had it taken. Those of threads that have ended are not in it.

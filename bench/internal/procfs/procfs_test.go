@@ -45,8 +45,32 @@ func TestDisk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if u, err := Self().Usage(); err != nil || u.Written < 8192 {
+		t.Errorf("a process that has flushed 8 KiB wrote %d bytes: %v", u.Written, err)
+	}
 	if n := after.Sub(before); n.Writes == 0 || n.WriteBytes < 8192 {
 		t.Errorf("a flushed file of 8 KiB counts as %+v", n)
+	}
+}
+
+// TestMeter: of several processes the sum is read.
+func TestMeter(t *testing.T) {
+	one, err := NewMeter(".", Self())
+	if err != nil {
+		t.Fatal(err)
+	}
+	three, err := NewMeter(".", Self(), Self(), Self())
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := one.Read().Usage
+	sum := three.Read().Usage
+	after := one.Read().Usage
+	if sum.CPU < 3*before.CPU || sum.CPU > 3*after.CPU || sum.Threads < 3 || sum.FDs < 3*3 || sum.RSS < 3<<20 {
+		t.Errorf("%+v of three, %+v and %+v of one", sum, before, after)
+	}
+	if _, err := NewMeter(".", Self(), Process(-1)); err == nil {
+		t.Error("a process that is not there is watched")
 	}
 }
 
