@@ -85,7 +85,8 @@ func benchStore(b *testing.B, size int) {
 }
 
 // BenchmarkColdFrames reads frames of 24 KiB out of entries of about 1 MiB that only the disk has, one frame of each
-// entry after the other, as consumers of many partitions do that are far behind.
+// entry after the other, as consumers of many partitions do that are far behind: one by one, and every second one or
+// every tenth one of 16 entries at once.
 func BenchmarkColdFrames(b *testing.B) {
 	const frame, frames, entries = 24 << 10, 40, 96
 	s, err := Open(Options{
@@ -121,6 +122,31 @@ func BenchmarkColdFrames(b *testing.B) {
 				}
 			}
 		})
+		for _, every := range []int{2, 10} {
+			b.Run(fmt.Sprintf("known=%v/every=%d", known, every), func(b *testing.B) {
+				const together = 16
+				wants := make([]Want, together*frames/every)
+				n := 0
+				for i := 0; b.Loop(); i++ {
+					first := i * together % (entries / 2)
+					for k := range wants { // of each partition what all the entries have, and then of the next
+						pos := at[first+k%together]
+						if !known {
+							s.heads.slots[s.heads.slot(pos.Segment, pos.Pos)].segment = 0
+						}
+						wants[k] = Want{Pos: pos, Off: uint32(200 + k/together*every*frame), N: frame - 400}
+					}
+					s.ReadMany(wants)
+					for k := range wants {
+						if wants[k].Err != nil {
+							b.Fatal(wants[k].Err)
+						}
+						n++
+					}
+				}
+				b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(n), "us/frame")
+			})
+		}
 	}
 }
 

@@ -23,5 +23,6 @@
 // Concurrency: every exported method may be called by any goroutine. One goroutine writes; another fills
 // the pool. mu guards the index and the list of segments and is never held during file operations.
 //
-// Read first: Save (save.go), Store (store.go), the extent planner (plan.go), then recovery (recover.go).
+// Read first: Save (save.go), Store (store.go), the extent planner (plan.go), reads of one range (read.go) and of many
+// (many.go), then recovery (recover.go).
 package logstore

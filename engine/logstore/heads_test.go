@@ -56,7 +56,7 @@ func TestKnownHeads(t *testing.T) {
 func TestHeadsOfOnePlace(t *testing.T) {
 	var h heads
 	slot := h.slot(7, 4096)
-	h.put(7, 4096, format.RecordHead{Index: 1}, 8)
+	h.put(7, 4096, format.RecordHead{Kind: format.RecordEntry, Index: 1}, 8)
 	for segment := uint32(1); segment < 40; segment++ {
 		shared := 0
 		for pos := uint32(0); shared < 5; pos += 8 {

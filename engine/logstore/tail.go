@@ -113,6 +113,13 @@ func (t *tail) find(segment, pos uint32) *tailExtent {
 	return e
 }
 
+// holds says that memory has the byte at pos, at this moment.
+func (t *tail) holds(segment, pos uint32) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.findLocked(segment, pos) != nil
+}
+
 func (t *tail) findLocked(segment, pos uint32) *tailExtent {
 	after := sort.Search(len(t.mu.starts), func(i int) bool { return t.mu.starts[i] > startOf(segment, pos) })
 	if after == 0 {

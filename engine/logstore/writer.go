@@ -244,6 +244,7 @@ func (w *writer) publish(buf []byte, sum uint64) {
 		if err == nil {
 			body := buf[it.pos+format.RecordHeadSize:][:head.Length]
 			entry, err = w.s.apply(place{g, pos + uint32(it.pos)}, &head, body)
+			w.s.heads.wrote(g.seq(), pos+uint32(it.pos), &head)
 		}
 		if err != nil {
 			invariants.Fail("logstore: own record at %d of %s does not apply: %v", pos+uint32(it.pos), g.name, err)
