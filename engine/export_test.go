@@ -189,21 +189,25 @@ func (n *Node) Surplus(queue, partition string, limit int64) format.Offset {
 // FetchCommitted is a Fetch of what is decided, with something that happens after frames are read and before it is asked
 // what of them was aborted. native are the offsets that a native reader finds in the same rows after that.
 func (n *Node) FetchCommitted(c Caller, at FetchAt, between func()) (out Fetched, native []format.Offset, err error) {
-	f := fetching{n: n, reader: frameReader{n: n}, left: at.MaxBytes, room: at.MaxBytes, epochs: n.epochs(), out: &out}
+	f := newFetching(n, at.MaxBytes)
 	part, code := f.look(c, &at)
 	if code != format.CodeOK {
 		return out, nil, errOfCode(code)
 	}
-	f.part = part
 	found, err := n.rows.Range(part.id, at.Offset, part.stable, part.newest)
 	if err != nil {
 		return out, nil, err
 	}
-	if err := f.read(part.span(at.Offset, part.stable)); err != nil {
+	at.Committed = true
+	f.add(&at, part.span(at.Offset, part.stable), &out)
+	if err := f.rounds(context.Background()); err != nil {
+		return out, nil, err
+	}
+	if err := f.spans[0].err; err != nil {
 		return out, nil, err
 	}
 	between()
-	f.aborted(at.Offset)
+	f.aborted(&f.spans[0])
 	for i := range found {
 		err = f.reader.walk(&found[i], at.Offset, part.stable, func(r *Record) bool {
 			native = append(native, r.Offset)

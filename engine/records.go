@@ -19,8 +19,8 @@ type Records interface {
 	Produce(ctx context.Context, c Caller, batches []RecordBatch) ([]Produced, error)
 
 	// Fetch reads stored frames from offsets on, from applied state, and never waits: park on a Watcher. Positions
-	// are served in order until maxBytes is used up; the first that has anything gets a whole frame whatever its size.
-	// An offset inside a batch returns that whole batch.
+	// that have something share maxBytes, 64 KiB to each at least and the first ones first; the very first gets a whole
+	// frame whatever its size. An offset inside a batch returns that whole batch.
 	Fetch(ctx context.Context, c Caller, at []FetchAt, maxBytes int) ([]Fetched, error)
 
 	// RecordOffsets finds offsets by what Kafka clients see: record timestamps, the last stable offset.

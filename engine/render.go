@@ -34,9 +34,13 @@ const (
 
 // frame reads the row's frame into memory that nobody changes afterwards.
 func (f *frameReader) frame(r *rows.Row) ([]byte, format.Index, error) {
-	size := int(r.Len)
+	return f.n.readRow(r, r.Len, f.memory(int(r.Len)))
+}
+
+// memory is where a frame of that size is appended to.
+func (f *frameReader) memory(size int) []byte {
 	if size > roomMost/4 {
-		return f.n.readRow(r, r.Len, nil)
+		return nil
 	}
 	if len(f.room) < size {
 		f.taken = min(max(2*f.taken, roomLeast, size), roomMost)
@@ -44,7 +48,7 @@ func (f *frameReader) frame(r *rows.Row) ([]byte, format.Index, error) {
 	}
 	dst := f.room[:0:size]
 	f.room = f.room[size:]
-	return f.n.readRow(r, r.Len, dst)
+	return dst
 }
 
 // walk calls fn for every stored message of the row's frame with an offset of [from, to), in order,
