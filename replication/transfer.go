@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"queen/engine"
 	"queen/engine/format"
@@ -12,8 +13,9 @@ import (
 
 // Leave implements engine.Replicated.
 func (s *Sequencer) Leave(ctx context.Context) {
-	if s.host != nil {
+	if s.host != nil && s.leads() {
 		s.handLeadership(ctx)
+		s.linger(ctx)
 	}
 	s.mu.Lock()
 	s.mu.left = true
@@ -32,6 +34,33 @@ func (s *Sequencer) handLeadership(ctx context.Context) {
 		}
 		if node != s.o.Node {
 			_ = s.Transfer(ctx, node) // the next one is asked
+		}
+	}
+}
+
+// lingerWithin bounds how long a node that led stays once another one does, lingerEvery is between its looks.
+const (
+	lingerWithin = 2 * time.Second
+	lingerEvery  = 2 * pause
+)
+
+// linger stays until every other node that answers has applied the Term of who leads now. Until then the new leader may reach nobody
+// but this one: the library's connection to a node that was restarted meanwhile is found broken only when it is used, and opened
+// again up to a second later.
+func (s *Sequencer) linger(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, lingerWithin)
+	defer cancel()
+	for !s.leads() && s.restIn(ctx, lingerEvery) {
+		_, term, ok, err := s.host.GetLeaderID(uint64(s.group))
+		if err != nil || !ok {
+			continue // it was not heard yet
+		}
+		begun := true
+		for _, r := range s.poll(ctx, askReport) {
+			begun = begun && r.Epoch >= term
+		}
+		if begun {
+			return
 		}
 	}
 }

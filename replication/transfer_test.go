@@ -101,3 +101,27 @@ func TestLeaderOutOfSight(t *testing.T) {
 		t.Fatalf("offset %d after %d pushes: %v", at, next, err)
 	}
 }
+
+// TestLeaverSeesTheNextLeaderBegin: a leader that leaves is there until the others have applied the Term of who leads then. Before that the
+// new leader may need it for a majority.
+func TestLeaverSeesTheNextLeaderBegin(t *testing.T) {
+	c := newTestCluster(t, 3, nil)
+	for range 3 {
+		leader := c.leader()
+		before := c.nodes[leader].Standing().Epoch
+		seq, _ := c.nodes[leader].Cluster()
+		s := seq.(*Sequencer)
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		s.handLeadership(ctx)
+		s.linger(ctx)
+		cancel()
+		if s.leads() {
+			t.Fatal("nobody else leads")
+		}
+		for node, n := range c.nodes {
+			if epoch := n.Standing().Epoch; node != leader && epoch <= before {
+				t.Errorf("node %d has applied epoch %d when the leader of %d is about to go", node, epoch, before)
+			}
+		}
+	}
+}
