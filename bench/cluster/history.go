@@ -129,6 +129,13 @@ func (h *history) violate(format string, args ...any) {
 	}
 }
 
+// isBroken reports that a promise was found broken.
+func (h *history) isBroken() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.mu.broken) > 0
+}
+
 // check notes what is wrong.
 func (h *history) check(errs ...error) {
 	for _, err := range errs {

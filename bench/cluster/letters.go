@@ -101,7 +101,7 @@ type letter struct {
 // judgeLetters reads the list by way of the client's node, which may be behind for a while.
 func (k *client) judgeLetters() {
 	var errs []error
-	for since := time.Now(); time.Since(since) < behindMost; time.Sleep(200 * time.Millisecond) {
+	for since := time.Now(); time.Since(since) < behindMost/6; time.Sleep(200 * time.Millisecond) {
 		all, ok := k.deadLetters()
 		if !ok {
 			errs = []error{errors.New("dead letters can not be listed")}

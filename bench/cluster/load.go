@@ -109,10 +109,14 @@ func (o *options) load(c *nodes.Cluster, h *history, r *report.Report, harm func
 		w.giveUp()
 	}
 	w.made.Store(true)
-	if !finished(&w.takers, drainMost) {
+	limit := drainMost
+	if h.isBroken() {
+		limit /= 6 // what was found is found, and may be why somebody does not come to an end
+	}
+	if !finished(&w.takers, limit) {
 		h.unfinished(r)
 		w.giveUp()
-		if !finished(&w.takers, drainMost) {
+		if !finished(&w.takers, limit) {
 			r.Violate("a client that reads does not end")
 		}
 	}
@@ -175,7 +179,7 @@ func (w *crew) hire(t int) {
 
 // unfinished tells what was left.
 func (h *history) unfinished(r *report.Report) {
-	r.Violate("not everything was consumed within %v", drainMost)
+	r.Violate("not everything was consumed in time")
 	for _, l := range h.order {
 		if n := l.left(); n > 0 && consumed(l.queue) {
 			r.Violate("%v: %d messages of %d were not consumed", l, n, l.top())
