@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -55,7 +56,22 @@ func (f *FS) mount() error {
 	if err != nil {
 		return fmt.Errorf("lossyfs: mount %s: %w", f.dir, err)
 	}
+	keepFromChildren()
 	return nil
+}
+
+// keepFromChildren closes the kernel's side of the file system in programs that are started: one that had it open would be held by what it
+// asks of the file system when nobody serves that any more, and could not be killed.
+func keepFromChildren() {
+	const dir = "/proc/self/fd/"
+	files, _ := os.ReadDir(dir)
+	for _, f := range files {
+		if to, err := os.Readlink(dir + f.Name()); err == nil && to == "/dev/fuse" {
+			if fd, err := strconv.Atoi(f.Name()); err == nil {
+				syscall.CloseOnExec(fd)
+			}
+		}
+	}
 }
 
 // Crash loses what was not flushed. No process may have a file of the file system open.
