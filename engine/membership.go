@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"queen/engine/format"
@@ -47,13 +48,18 @@ func (m *Member) Reach() string {
 type Membership interface {
 	// Members are all members that this node knows, itself included, by number. It reads memory.
 	Members() []Member
-	// MakeLead has the cluster be led by a member that votes; any node can be asked. nil says that it leads. An error of
-	// another kind than ErrNotLeader leaves open who leads.
-	MakeLead(ctx context.Context, node format.Replica) error
+	// MakeLead has a member that votes lead a raft group, or all of them for 0; any node can be asked. nil says that it leads. Refused
+	// is a group that the cluster has not (CodeBadRequest). An error of another kind than that and ErrNotLeader leaves open who leads.
+	MakeLead(ctx context.Context, g format.RaftGroup, node format.Replica) error
 	// Drain has a member drain, or end that; any node can be asked, and it may be said again. A member that drains gives the lead
 	// away; leads says that it has it still, since no other voter can take it: it gives it away once one can. Refused are who is no
 	// member and the last voter that does not drain (CodeBadRequest).
 	Drain(ctx context.Context, node format.Replica, on bool) (leads bool, err error)
+}
+
+// NoGroup refuses a raft group of a cluster that has n.
+func NoGroup(g format.RaftGroup, n int) error {
+	return &Error{Code: CodeBadRequest, Field: "group", Message: fmt.Sprintf("group %d: the cluster has %d raft groups", g, n)}
 }
 
 // Wrapper is an engine that stands in front of another one, which it leaves all but a few calls to.

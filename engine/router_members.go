@@ -28,10 +28,17 @@ func (r *Router) membership() (Membership, bool) {
 	return routedMembership{all[0], all[1:]}, true
 }
 
-// MakeLead implements Membership for all groups, one after the other: a call that fails half-way can be repeated.
-func (m routedMembership) MakeLead(ctx context.Context, node format.Replica) error {
-	for i, g := range append([]Membership{m.Membership}, m.others...) {
-		if err := g.MakeLead(ctx, node); err != nil {
+// MakeLead implements Membership. All groups are led one after the other: a call that fails half-way can be repeated.
+func (m routedMembership) MakeLead(ctx context.Context, g format.RaftGroup, node format.Replica) error {
+	all := append([]Membership{m.Membership}, m.others...)
+	if int(g) > len(all) {
+		return NoGroup(g, len(all))
+	}
+	for i, of := range all {
+		if g != 0 && int(g) != i+1 {
+			continue
+		}
+		if err := of.MakeLead(ctx, 0, node); err != nil {
 			return fmt.Errorf("raft group %d: %w", i+1, err)
 		}
 	}

@@ -218,22 +218,27 @@ type leadable struct {
 	fail error
 }
 
-func (l *leadable) MakeLead(_ context.Context, node format.Replica) error {
+func (l *leadable) MakeLead(_ context.Context, _ format.RaftGroup, node format.Replica) error {
 	l.to = node
 	return l.fail
 }
 
-// TestMakeLeadOfGroups: whoever is to lead is to lead every group, and an error says which one it does not.
+// TestMakeLeadOfGroups: whoever is to lead is to lead every group, or one that is named, and an error says which one it does not.
 func TestMakeLeadOfGroups(t *testing.T) {
 	a, b, c := &leadable{}, &leadable{}, &leadable{}
 	m := engine.MembershipOfGroups(a, b, c)
-	require.NoError(t, m.MakeLead(context.Background(), 3))
+	require.NoError(t, m.MakeLead(context.Background(), 0, 3))
 	require.Equal(t, []format.Replica{3, 3, 3}, []format.Replica{a.to, b.to, c.to})
 	b.fail = engine.ErrNotLeader
-	err := m.MakeLead(context.Background(), 2)
+	err := m.MakeLead(context.Background(), 0, 2)
 	require.ErrorIs(t, err, engine.ErrNotLeader)
 	require.ErrorContains(t, err, "raft group 2: ")
 	require.Equal(t, []format.Replica{2, 2, 3}, []format.Replica{a.to, b.to, c.to})
 	b.fail = errors.New("elsewhere")
-	require.ErrorIs(t, m.MakeLead(context.Background(), 2), b.fail)
+	require.ErrorIs(t, m.MakeLead(context.Background(), 0, 2), b.fail)
+	require.NoError(t, m.MakeLead(context.Background(), 3, 1))
+	require.Equal(t, []format.Replica{2, 2, 1}, []format.Replica{a.to, b.to, c.to})
+	var refused *engine.Error
+	require.ErrorAs(t, m.MakeLead(context.Background(), 4, 1), &refused)
+	require.Equal(t, []any{engine.CodeBadRequest, "group"}, []any{refused.Code, refused.Field})
 }

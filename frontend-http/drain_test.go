@@ -35,7 +35,7 @@ func (e *twoNodes) Members() []engine.Member {
 	return []engine.Member{{Node: 1, Votes: true, Heard: true, Draining: e.draining[1]}, {Node: 2, Draining: e.draining[2]}}
 }
 
-func (e *twoNodes) MakeLead(context.Context, format.Replica) error { return nil }
+func (e *twoNodes) MakeLead(context.Context, format.RaftGroup, format.Replica) error { return nil }
 
 func (e *twoNodes) Drain(_ context.Context, node format.Replica, on bool) (leads bool, err error) {
 	e.mu.Lock()

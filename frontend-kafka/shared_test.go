@@ -153,8 +153,9 @@ func TestSharedGroupOfTheDead(t *testing.T) {
 // clustered is an engine of a cluster.
 type clustered struct{ engine.Engine }
 
-func (clustered) Members() []engine.Member                       { return []engine.Member{{Node: 7}} }
-func (clustered) MakeLead(context.Context, format.Replica) error { return nil }
+func (clustered) Members() []engine.Member { return []engine.Member{{Node: 7}} }
+
+func (clustered) MakeLead(context.Context, format.RaftGroup, format.Replica) error { return nil }
 
 func (clustered) Drain(context.Context, format.Replica, bool) (bool, error) { return false, nil }
 

@@ -41,9 +41,11 @@ func (c *crew) Members() (out []engine.Member) {
 	return out
 }
 
-func (c *crew) MakeLead(_ context.Context, node format.Replica) error {
-	if c.err == nil {
+func (c *crew) MakeLead(_ context.Context, g format.RaftGroup, node format.Replica) error {
+	if c.err == nil && c.groups == nil {
 		c.leads = node
+	} else if c.err == nil {
+		c.groups[g-1].Leader = node
 	}
 	return c.err
 }
@@ -127,6 +129,16 @@ func TestClusterTools(t *testing.T) {
 	done := ask(t, s, "leader_transfer", map[string]any{"to": "2", "confirm_token": plan["confirm_token"]})
 	require.Equal(t, []any{"1", "2", true}, []any{done["before"], done["after"], done["done"]})
 	require.EqualValues(t, 2, c.leads)
+
+	c.groups = []engine.GroupStatus{{Group: 1, Leader: 2}, {Group: 2, Leader: 1}}
+	for _, group := range []int{-1, 3} {
+		require.Equal(t, "group", refused(t, s, "leader_transfer", map[string]any{"to": "2", "group": group}).Field, group)
+	}
+	plan = ask(t, s, "leader_transfer", map[string]any{"to": "2", "group": 2})
+	require.Equal(t, map[string]any{"node": "2", "group": "2"}, plan["plan"].(map[string]any)["target"])
+	refused(t, s, "leader_transfer", map[string]any{"to": "2", "group": 1, "confirm_token": plan["confirm_token"]})
+	done = ask(t, s, "leader_transfer", map[string]any{"to": "2", "group": 2, "confirm_token": plan["confirm_token"]})
+	require.Equal(t, []any{"1", "2", true}, []any{done["before"], done["after"], done["done"]})
 }
 
 // TestPurge: what is there goes for every consumer group, and nothing that has come since the plan was made.

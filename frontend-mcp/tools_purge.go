@@ -2,7 +2,9 @@ package frontendmcp
 
 import (
 	"errors"
+	"fmt"
 	"slices"
+	"strconv"
 
 	"queen/engine"
 	"queen/engine/format"
@@ -45,7 +47,8 @@ func partitionPurge(c *call, in purgeArgs) (out purgeResult, err error) {
 }
 
 type transferArgs struct {
-	To string `json:"to" jsonschema:"id of a node of cluster_status that votes"`
+	To    string `json:"to" jsonschema:"id of a node of cluster_status that votes"`
+	Group int    `json:"group,omitempty" jsonschema:"raft group of cluster_status; without it all of them, and before and after are of the first"`
 	Confirming
 }
 
@@ -71,17 +74,20 @@ func leaderTransfer(c *call, in transferArgs) (out transferResult, err error) {
 	case members[i].Draining:
 		return out, badArgument("to", "that node drains: it would give the lead away again; node_drain with undo ends that")
 	}
-	if out.Before, err = c.leader(); err != nil {
+	if out.Before, err = c.leader(in.Group); err != nil {
 		return out, err
 	}
 	target := map[string]string{"node": in.To}
-	asked, err := c.confirm(in.Confirming, in.To, in.To, Plan{Action: "hand over the lead", Target: target, Counts: map[string]uint64{}, Reversible: true,
-		Effects: []string{"Calls wait while the lead changes hands, about as long as an election takes."}})
+	if in.Group != 0 {
+		target["group"] = strconv.Itoa(in.Group)
+	}
+	asked, err := c.confirm(in.Confirming, []any{in.To, in.Group}, in.To, Plan{Action: "hand over the lead", Target: target, Counts: map[string]uint64{},
+		Reversible: true, Effects: []string{"Calls wait while the lead changes hands, about as long as an election takes."}})
 	if err != nil || asked != nil {
 		out.Planned = orNone(asked)
 		return out, err
 	}
-	if err := m.MakeLead(c.ctx, format.Replica(to)); err != nil {
+	if err := m.MakeLead(c.ctx, format.RaftGroup(in.Group), format.Replica(to)); err != nil {
 		e := &toolError{Code: string(engine.CodeNoLeader), Message: "the node did not take the lead", Retryable: true, RetryAfterMs: 1000,
 			Hint: "look at cluster_status: it may be behind, or nobody leads"}
 		if !errors.Is(err, engine.ErrNotLeader) {
@@ -90,16 +96,24 @@ func leaderTransfer(c *call, in transferArgs) (out transferResult, err error) {
 		return out, e
 	}
 	out.Planned = c.done()
-	out.After, err = c.leader()
+	out.After, err = c.leader(in.Group)
 	return out, err
 }
 
-// leader is the id of the node that leads, as far as this one knows.
-func (c *call) leader() (*string, error) {
+// leader is the id of the node that leads a raft group, the first one for 0, as far as this one knows.
+func (c *call) leader(group int) (*string, error) {
 	st, err := c.engine.Status(c.ctx)
-	if err != nil || st.Leader == 0 {
+	if err != nil {
 		return nil, err
 	}
-	id := digits(uint64(st.Leader))
+	groups := st.RaftGroups()
+	if group < 0 || group > len(groups) {
+		return nil, badArgument("group", fmt.Sprintf("group is from 1 to %d: the cluster has %d raft groups", len(groups), len(groups)))
+	}
+	leader := groups[max(group, 1)-1].Leader
+	if leader == 0 {
+		return nil, nil
+	}
+	id := digits(uint64(leader))
 	return &id, nil
 }

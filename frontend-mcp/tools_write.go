@@ -40,7 +40,7 @@ func writeTools() []*tool {
 		row(admin(tool{name: "partition_purge", title: "Purge a partition", toolset: "queues", destructive: true, idempotent: true,
 			text: "Removes what a partition holds now. The partition, its offsets and its dead letters stay."}), partitionPurge),
 		row(admin(tool{name: "leader_transfer", title: "Hand over the lead", toolset: "ops", destructive: true, idempotent: true,
-			text: "Has another node of the cluster lead, as before a node is stopped. Writes wait for a moment."}), leaderTransfer),
+			text: "Has another node of the cluster lead, all raft groups or one. Writes wait for a moment."}), leaderTransfer),
 		row(admin(tool{name: "node_drain", title: "Drain a node", toolset: "ops", destructive: true, idempotent: true,
 			text: "Has a node of the cluster drain, as before it is stopped: it is not ready and gives the lead away, over restarts too; or ends that."}), nodeDrain),
 		row(admin(tool{name: "maintenance_set", title: "Switch families on or off", toolset: "ops", destructive: true, idempotent: true,

@@ -81,7 +81,7 @@ func TestDrain(t *testing.T) {
 		t.Error(err)
 	}
 	m := c.membership(c.leader())
-	if err := m.MakeLead(ctx, first); err == nil || !strings.Contains(err.Error(), "drains") {
+	if err := m.MakeLead(ctx, 0, first); err == nil || !strings.Contains(err.Error(), "drains") {
 		t.Errorf("a node that drains was made to lead: %v", err)
 	}
 
@@ -115,7 +115,7 @@ func TestDrain(t *testing.T) {
 	}
 	c.drain(third, first, false)
 	c.drain(third, first, false)
-	c.until("it leads once more", func() bool { return c.membership(third).MakeLead(ctx, first) == nil && c.leader() == first })
+	c.until("it leads once more", func() bool { return c.membership(third).MakeLead(ctx, 0, first) == nil && c.leader() == first })
 	c.drain(first, second, false)
 	if got := c.drained(first); len(got) != 0 {
 		t.Errorf("%v drain when it is over", got)

@@ -191,7 +191,7 @@ func TestAnotherGroup(t *testing.T) {
 	const each = 20
 	c.keep(each)
 	leader := c.leader()
-	must(t, c.sequencer(leader%3+1).MakeLead(context.Background(), leader%3+1))
+	must(t, c.sequencer(leader%3+1).MakeLead(context.Background(), 0, leader%3+1))
 	c.compare(each)
 	for _, node := range []format.Replica{1, 2, 3} {
 		c.stop(node)

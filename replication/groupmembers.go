@@ -137,7 +137,7 @@ func (s *Sequencer) transferAll(ctx context.Context, to format.Replica) error {
 		return err
 	}
 	for _, t := range groups {
-		if err := t.MakeLead(ctx, to); err != nil {
+		if err := t.MakeLead(ctx, t.group, to); err != nil {
 			return fmt.Errorf("raft group %d: %w", t.group, err)
 		}
 	}

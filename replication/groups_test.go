@@ -353,7 +353,7 @@ func (c *routed) changesInAllGroups() {
 	c.of(2).lead(3)
 	c.of(1).drain(1, 3, true)
 	c.of(2).until("the lead is given away", func() bool { return !leads(2, 3) })
-	if err := c.of(2).sequencer(1).MakeLead(context.Background(), 3); err == nil || !strings.Contains(err.Error(), "drains") {
+	if err := c.of(2).sequencer(1).MakeLead(context.Background(), 2, 3); err == nil || !strings.Contains(err.Error(), "drains") {
 		t.Errorf("a node that drains was made to lead group 2: %v", err)
 	}
 	c.of(1).drain(1, 3, false)

@@ -38,7 +38,7 @@ func (c *testCluster) lead(node format.Replica) {
 	c.until("it leads", func() bool {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
-		_ = c.sequencer(node).MakeLead(ctx, node) // asked again while the leadership moves
+		_ = c.sequencer(node).MakeLead(ctx, 0, node) // asked again while the leadership moves
 		st, err := c.nodes[node].Status(ctx)
 		return err == nil && st.Role == "leader"
 	})

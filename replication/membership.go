@@ -35,7 +35,10 @@ func (s *Sequencer) Members() []engine.Member {
 }
 
 // MakeLead implements engine.Membership, for this raft group: who leads does it, others ask who leads to.
-func (s *Sequencer) MakeLead(ctx context.Context, to format.Replica) error {
+func (s *Sequencer) MakeLead(ctx context.Context, g format.RaftGroup, to format.Replica) error {
+	if g != 0 && g != s.group {
+		return engine.NoGroup(g, s.o.groups())
+	}
 	if err := s.mayLead(to); err != nil {
 		return err
 	}

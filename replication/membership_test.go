@@ -2,6 +2,7 @@ package replication
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"queen/engine"
@@ -41,12 +42,15 @@ func TestEveryNodeKnowsTheMembers(t *testing.T) {
 		}
 	}
 	m, _ := engine.MembershipOf(c.nodes[asked])
-	c.until("the lead is handed over", func() bool { return m.MakeLead(context.Background(), to) == nil })
+	c.until("the lead is handed over", func() bool { return m.MakeLead(context.Background(), 0, to) == nil })
 	if got := c.leader(); got != to {
 		t.Errorf("node %d leads, not %d", got, to)
 	}
-	if err := m.MakeLead(context.Background(), 9); err == nil {
+	if err := m.MakeLead(context.Background(), 1, 9); err == nil {
 		t.Error("a node that is none leads")
+	}
+	if err := m.MakeLead(context.Background(), 2, to); err == nil || !strings.Contains(err.Error(), "the cluster has 1 raft groups") {
+		t.Errorf("a group that is not there: %v", err)
 	}
 	for _, node := range []format.Replica{leader, to} {
 		c.stop(node)

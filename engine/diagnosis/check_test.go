@@ -19,8 +19,9 @@ type clustered struct {
 	members []engine.Member
 }
 
-func (c clustered) Members() []engine.Member                       { return c.members }
-func (c clustered) MakeLead(context.Context, format.Replica) error { return nil }
+func (c clustered) Members() []engine.Member { return c.members }
+
+func (c clustered) MakeLead(context.Context, format.RaftGroup, format.Replica) error { return nil }
 
 func (c clustered) Drain(context.Context, format.Replica, bool) (bool, error) { return false, nil }
 
