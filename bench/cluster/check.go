@@ -20,6 +20,9 @@ func judge(c *nodes.Cluster, h *history, r *report.Report) {
 		}
 		k := newClient(c, h, 1, node)
 		for k.tenant = range h.tenants {
+			if h.silent[node] {
+				break // that is told already
+			}
 			for _, l := range h.order {
 				if l.tenant == k.tenant && len(l.sent) > 0 {
 					k.judgeLane(l)
@@ -157,8 +160,11 @@ const behindMost = 30 * time.Second
 // fetch reads a partition from the client's node, up to where any node says that it ends. It stops at the first error.
 func (k *client) fetch(queue, partition string, visit func(*record) error) error {
 	end, err := k.end(queue, partition)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case k.h.silent[k.at]:
+		return fmt.Errorf("%s/%s: the node does not answer", queue, partition)
 	}
 	for at, since := int64(0), time.Now(); at < end; {
 		f, ok := k.fetchFrom(k.at, queue, partition, at, 8<<20, 200)
@@ -185,7 +191,7 @@ func (k *client) fetch(queue, partition string, visit func(*record) error) error
 // end is the highest end of a partition that a node tells.
 func (k *client) end(queue, partition string) (end int64, err error) {
 	for node := range k.c.Len() {
-		if !k.c.Up(node) {
+		if !k.c.Up(node) || k.h.silent[node] {
 			continue
 		}
 		for since := time.Now(); ; {
@@ -195,6 +201,7 @@ func (k *client) end(queue, partition string) (end int64, err error) {
 				break
 			}
 			if time.Since(since) > behindMost {
+				k.h.silent[node] = true
 				return 0, fmt.Errorf("node %d does not say where %s/%s ends: %s", node+1, queue, partition, f.Error)
 			}
 			time.Sleep(50 * time.Millisecond)

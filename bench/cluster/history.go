@@ -52,6 +52,7 @@ type history struct {
 	letters []*letterHistory // by tenant
 	timers  []*timerHistory  // by tenant
 	kafka   *kafkaHistory    // nil without Kafka
+	silent  map[int]bool     // nodes that do not answer the judges, which ask them no more; only these use it
 
 	acked, delivered, repeated atomic.Int64 // operations acknowledged, of any kind; messages delivered; duplicates asked for
 
@@ -70,7 +71,7 @@ type place struct {
 
 func newHistory(o options) *history {
 	h := &history{begin: time.Now(), clocks: strings.Contains(o.faults, "clock"), tenants: make([]string, max(o.tenants, 1)), groups: max(o.groups, 1),
-		lanes: map[place]*lane{}}
+		lanes: map[place]*lane{}, silent: map[int]bool{}}
 	for t := range h.tenants {
 		for p := range o.partitions {
 			h.lane(t, plainQueue, fmt.Sprint("p", p), 1+p%2) // every other one has two writers
