@@ -34,6 +34,9 @@ type options struct {
 	found []string // what the judges found
 }
 
+// endWithin bounds what comes before and behind the load: a run that can not be ended is one that could not be made.
+const endWithin = 10 * time.Minute
+
 func main() {
 	var o options
 	var k campaign
@@ -77,6 +80,10 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the program at once, and its nodes with it
+	time.AfterFunc(o.seconds+endWithin, func() {
+		report.Fail("cluster", fmt.Errorf("the run did not end within %v behind its load; its directory below %s is kept", endWithin, o.dir))
+	})
 	r, err := run(ctx, &o)
 	if err != nil {
 		report.Fail("cluster", err)
