@@ -102,6 +102,9 @@ func run(ctx context.Context, o *options) (*report.Report, error) {
 		return nil, fmt.Errorf("%w\nthe node said:\n%s", err, n.LogTail())
 	}
 	r := judge(o, res)
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("ended before its time: %w", err)
+	}
 	r.Add("capacity when new", capacity, "msg/s")
 	full, err := measureCapacity(ctx, o, "after", o.held)
 	if err != nil {

@@ -51,8 +51,8 @@ func percentOf(live uint64) int {
 	return max(gcPercentMin, int(min(gcPercent, gcHeadroom*100/live)))
 }
 
-// followHeap returns what keeps the percentage at percentOf. Setting it stops the world for a moment, so small
-// differences are let be.
+// followHeap returns what keeps the percentage at percentOf. Setting it stops the world for some microseconds, so what makes a
+// difference of one part in fifty is let be. A wider margin lets the headroom grow with the heap, and memory vary by more than what lives.
 func followHeap() func() {
 	current := gcPercent
 	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
@@ -61,7 +61,7 @@ func followHeap() func() {
 		if sample[0].Value.Kind() != metrics.KindUint64 {
 			return
 		}
-		if p := percentOf(sample[0].Value.Uint64()); p > current+current/8 || p < current-current/8 {
+		if p := percentOf(sample[0].Value.Uint64()); p > current+current/50 || p < current-current/50 {
 			current = p
 			debug.SetGCPercent(p)
 		}
