@@ -56,14 +56,19 @@ func txnOffsetCommit(ctx context.Context, c *conn, r *request) (kmsg.Response, e
 	return resp, nil
 }
 
-// txnCommitCode is the code of a refused whole: this request has never known PRODUCER_FENCED. That the transaction holds no
-// more positions ends its producer where it can not be told that an abort is enough.
+// txnCommitCode is the code of a refused whole. A producer ends at any code that this request has never had: it does not know
+// PRODUCER_FENCED, nor that a member epoch is stale, which it is told of as a generation. That there is no more room for
+// positions ends its producer where it can not be told that an abort is enough.
 func txnCommitCode(code, version int16) int16 {
-	switch {
-	case code == kerr.ProducerFenced.Code:
+	switch code {
+	case kerr.ProducerFenced.Code:
 		return kerr.InvalidProducerEpoch.Code
-	case code == kerr.InvalidCommitOffsetSize.Code && version >= 4:
-		return kerr.TransactionAbortable.Code
+	case kerr.StaleMemberEpoch.Code:
+		return kerr.IllegalGeneration.Code
+	case kerr.InvalidCommitOffsetSize.Code, kerr.PolicyViolation.Code:
+		if version >= 4 {
+			return kerr.TransactionAbortable.Code
+		}
 	}
 	return code
 }

@@ -36,9 +36,15 @@ func (crowdedRecords) EndTxn(context.Context, engine.Caller, engine.TxnEnd) (eng
 // commit makes a position of group g on partition 0 of topic t part of the transaction.
 func (x *transactional) commit(version int16, offset int64) int16 {
 	x.t.Helper()
+	return x.commitAs("", -1, version, offset)
+}
+
+// commitAs is commit on behalf of a member of the group.
+func (x *transactional) commitAs(member string, generation int32, version int16, offset int64) int16 {
+	x.t.Helper()
 	req := kmsg.NewPtrTxnOffsetCommitRequest()
 	req.Version, req.TransactionalID, req.Group, req.ProducerID, req.ProducerEpoch = version, x.id, "g", x.pid, x.epoch
-	req.Generation = -1
+	req.MemberID, req.Generation = member, generation
 	p := kmsg.NewTxnOffsetCommitRequestTopicPartition()
 	p.Offset = offset
 	topic := kmsg.NewTxnOffsetCommitRequestTopic()
@@ -102,4 +108,26 @@ func TestTransactionPositionsOfStrangers(t *testing.T) {
 	require.Zero(t, x.commit(3, 7))
 	require.Zero(t, x.end(3, true).ErrorCode)
 	require.EqualValues(t, 7, x.position())
+}
+
+// Goal: a member whose epoch is not that of the group any more is told of a generation when its producer commits, which can abort
+// then and go on; a code that this request has never had would end the producer. So it is when the tenant's plan has no room.
+func TestTransactionOfAStaleMember(t *testing.T) {
+	n := start(t, nil)
+	n.topic("t", 1)
+	c := n.dial()
+	member, epoch := c.joinNext("g")
+	x := c.transactional("x")
+	plain := commitRequest(9, "t", [16]byte{}, 0, 7, nil)
+	plain.Group, plain.MemberID, plain.Generation = "g", member, epoch-1
+	require.Equal(t, kerr.StaleMemberEpoch.Code, c.ask(plain).(*kmsg.OffsetCommitResponse).Topics[0].Partitions[0].ErrorCode)
+	for version := int16(3); version <= 5; version++ {
+		require.Equal(t, kerr.IllegalGeneration.Code, x.commitAs(member, epoch-1, version, 7), version)
+		require.Equal(t, kerr.UnknownMemberID.Code, x.commitAs("nobody", epoch, version, 7), version)
+	}
+	require.Zero(t, x.commitAs(member, epoch, 5, 7))
+	require.Zero(t, x.end(5, true).ErrorCode)
+	require.EqualValues(t, 7, x.position())
+	require.Equal(t, kerr.PolicyViolation.Code, txnCommitCode(kerr.PolicyViolation.Code, 3))
+	require.Equal(t, kerr.TransactionAbortable.Code, txnCommitCode(kerr.PolicyViolation.Code, 4))
 }

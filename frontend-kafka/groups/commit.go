@@ -18,7 +18,8 @@ type Committer struct {
 	Generation int32 // or member epoch
 	// NoEpochs says that the request is of a version that knows no member epochs: what it tells is a generation.
 	NoEpochs bool
-	// Transactional commits of nobody in particular count whoever is in the group.
+	// Transactional commits of nobody in particular count whoever is in the group, and those of a member of the generation while its
+	// assignment is being made, too: what was read in the generation before is still what the transaction is about.
 	Transactional bool
 }
 
@@ -59,7 +60,7 @@ func (g *group) mayCommit(c *Committer) int16 {
 	switch {
 	case code != 0:
 		return code
-	case g.state == Completing:
+	case g.state == Completing && !c.Transactional:
 		return kerr.RebalanceInProgress.Code
 	}
 	g.alive(m)
