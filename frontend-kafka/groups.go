@@ -21,6 +21,7 @@ func (f *Frontend) startGroups() {
 		Owns: func(k groups.Key) bool { return f.coordinates(k.Tenant) }, ConsumerTimes: f.consumerTimes,
 		JoinDelay: f.opts.Groups.JoinDelay, SessionMin: f.opts.Groups.SessionMin, SessionMax: f.opts.Groups.SessionMax})
 	f.timing.Go(func() { f.groups.Run(f.ended) })
+	f.timing.Go(func() { f.every(leadEvery, f.groups.LetGo) })
 }
 
 // consumerTimes are what was configured of a group of KIP-848.

@@ -24,8 +24,7 @@ type Committer struct {
 }
 
 // CommitFence judges a commit. With code 0 the positions may be committed while the group's row is the one written at
-// fence; a commit that is refused for the row having changed is to be judged again, and when the fence is still the same
-// the row is another coordinator's: Drop.
+// fence; a commit that is refused for the row having changed is to be judged again.
 func (m *Manager) CommitFence(ctx context.Context, k Key, c Committer) (fence format.Place, code int16) {
 	if code := checkName(k.Group); code != 0 {
 		return fence, code

@@ -64,8 +64,8 @@ type Options struct {
 	Rand  clock.Rand
 	// Logger gets a line for what an operator should know; default none.
 	Logger *slog.Logger
-	// Owns tells whether this node coordinates a group now; default always. Timers of a node that does not any more let go of
-	// their groups.
+	// Owns tells whether this node coordinates a group now; default always. It must not wait. Timers of a node that does not any
+	// more let go of their groups, and so does LetGo.
 	Owns func(k Key) bool
 	// JoinDelay is how long the first join of an empty group waits for others.
 	JoinDelay time.Duration
@@ -299,21 +299,6 @@ func (g *group) forget() {
 func (g *group) tidy() {
 	if !g.loaded || len(g.members) == 0 && len(g.pending) == 0 && g.consumer.size() == 0 {
 		g.forget()
-	}
-}
-
-// Drop lets go of a group whose row is known to be another's.
-func (m *Manager) Drop(k Key) {
-	m.mu.Lock()
-	g := m.groups[k]
-	m.mu.Unlock()
-	if g == nil {
-		return
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if !g.gone {
-		g.abandon()
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"queen/engine/format"
@@ -42,4 +43,72 @@ func TestOwnsByGroup(t *testing.T) {
 	require.NotContains(t, r.groups, theirs)
 	require.Equal(t, Empty, state(mine), "its member gave no sign of life")
 	require.Equal(t, Stable, state(theirs), "another node judges that")
+}
+
+// Goal: who waits for an answer about a group that another node coordinates by now is told at once, and not when a timer of the
+// group is due; groups of the same name of others go on, and what the row says is kept.
+func TestLetGo(t *testing.T) {
+	led := true
+	r := newRig(t, func(o *Options) { o.Owns = func(k Key) bool { return led || k != key("g") } })
+	a := r.client("range")
+	r.stable(a)
+	joining := r.client("range").enter()
+	require.Nil(t, joining.joined, "it waits for the other one")
+	other := r.client("range").joinRequest()
+	other.Version, other.Group = 2, "h"
+	r.Join(t.Context(), key("h"), Client{}, other, func(resp *kmsg.JoinGroupResponse) { require.Zero(t, resp.ErrorCode) })
+	r.LetGo()
+	require.Nil(t, joining.joined)
+
+	led = false
+	r.LetGo()
+	require.NotNil(t, joining.joined)
+	require.Equal(t, kerr.NotCoordinator.Code, joining.joined.ErrorCode)
+	require.NotContains(t, r.groups, key("g"))
+	require.Contains(t, r.groups, key("h"))
+	led = true
+	require.Zero(t, a.heartbeat())
+	require.Equal(t, Stable, r.state())
+
+	joining.reset().enter()
+	a.join()
+	following := joining.sync()
+	require.Nil(t, following.synced, "it waits for the leader")
+	led = false
+	r.LetGo()
+	require.NotNil(t, following.synced)
+	require.Equal(t, kerr.NotCoordinator.Code, following.synced.ErrorCode)
+	require.Len(t, r.timers.due, 2, "those of h, where one member is to ask for its assignment")
+}
+
+// Goal: a group whose row is being written for long keeps nobody from being let go of.
+func TestLetGoWaitsForNobody(t *testing.T) {
+	saving, release := make(chan string), make(chan struct{})
+	store := &slowStore{memStore: memStore{rows: map[Key]memRow{}}, before: func(group string) {
+		saving <- group
+		<-release
+	}}
+	r := newRig(t, func(o *Options) { o.Store, o.Owns = store, func(Key) bool { return false } })
+	join := func(group string, reply func(*kmsg.JoinGroupResponse)) {
+		req := r.client("range").joinRequest()
+		req.Version, req.Group = 2, group
+		r.Join(t.Context(), key(group), Client{}, req, reply)
+	}
+	sync := kmsg.NewPtrSyncGroupRequest()
+	sync.Version, sync.Group = 2, "slow"
+	join("slow", func(resp *kmsg.JoinGroupResponse) { sync.MemberID, sync.Generation = resp.MemberID, resp.Generation })
+	join("h", func(*kmsg.JoinGroupResponse) {})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		r.Sync(t.Context(), key("slow"), sync, func(*kmsg.SyncGroupResponse) {})
+	}()
+	require.Equal(t, "slow", <-saving)
+	r.LetGo()
+	require.NotContains(t, r.groups, key("h"))
+	require.Contains(t, r.groups, key("slow"))
+	close(release)
+	<-done
+	r.LetGo()
+	require.Empty(t, r.groups)
 }
