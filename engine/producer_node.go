@@ -130,11 +130,15 @@ func (r recordsDoor) EndTxn(ctx context.Context, c Caller, e TxnEnd) (ProducerId
 		return ProducerIdentity{}, err
 	}
 	n := r.n
-	n.state.RLock()
-	owner, name, known := n.state.m.OwnerOfProducer(format.ProducerID(e.ID))
-	n.state.RUnlock()
-	// Also one that the id was bound to before: it may repeat its last end.
-	if !known || owner != c.Tenant || name != e.TransactionalID {
+	bound, err := n.sees(ctx, func(m *machine.Machine) bool {
+		// Also one that the id was bound to before: it may repeat its last end.
+		owner, name, known := m.OwnerOfProducer(format.ProducerID(e.ID))
+		return known && owner == c.Tenant && name == e.TransactionalID
+	})
+	switch {
+	case err != nil:
+		return ProducerIdentity{}, err
+	case !bound:
 		return ProducerIdentity{}, errOfCode(format.CodeProducerMapping)
 	}
 	s := newSubmission(consumption)
@@ -149,6 +153,37 @@ func (r recordsDoor) EndTxn(ctx context.Context, c Caller, e TxnEnd) (ProducerId
 	}
 	res := &s.flight.results.Ends[it.At]
 	return ProducerIdentity{ID: int64(res.ID), Epoch: res.Epoch}, nil
+}
+
+// sees looks for something in the state. Before a node of a cluster says that it is not there it catches up: another node may have
+// told the caller of it.
+func (n *Node) sees(ctx context.Context, look func(m *machine.Machine) bool) (bool, error) {
+	now := func() bool {
+		n.state.RLock()
+		defer n.state.RUnlock()
+		return look(n.state.m)
+	}
+	if now() {
+		return true, nil
+	}
+	if n.cluster == nil {
+		return false, nil
+	}
+	if err := n.catchUp(ctx); err != nil {
+		return false, err
+	}
+	return now(), nil
+}
+
+// refresh catches up on a node that does not lead, for a list.
+func (n *Node) refresh(ctx context.Context) error {
+	if !n.follows() {
+		return nil
+	}
+	if err := n.catchUp(ctx); err != nil {
+		return err // not a nil *Error
+	}
+	return nil
 }
 
 func checkTransactionalID(id string) *Error {
@@ -211,9 +246,12 @@ func (r recordsDoor) commitInTxn(ctx context.Context, c Caller, g *GroupCommit) 
 }
 
 // Transactions implements Records.
-func (r recordsDoor) Transactions(_ context.Context, c Caller, after string, limit int) (rows []TxnInfo, next string, err error) {
+func (r recordsDoor) Transactions(ctx context.Context, c Caller, after string, limit int) (rows []TxnInfo, next string, err error) {
 	if limit <= 0 || limit > 1000 {
 		limit = 1000
+	}
+	if err := r.n.refresh(ctx); err != nil {
+		return nil, "", err
 	}
 	r.n.state.RLock()
 	defer r.n.state.RUnlock()
@@ -228,10 +266,15 @@ func (r recordsDoor) Transactions(_ context.Context, c Caller, after string, lim
 }
 
 // Transaction implements Records.
-func (r recordsDoor) Transaction(_ context.Context, c Caller, id string) (TxnInfo, error) {
-	r.n.state.RLock()
-	defer r.n.state.RUnlock()
-	t, ok := r.n.state.m.Transaction(c.Tenant, id)
+func (r recordsDoor) Transaction(ctx context.Context, c Caller, id string) (TxnInfo, error) {
+	var t machine.Transaction
+	ok, err := r.n.sees(ctx, func(m *machine.Machine) (ok bool) {
+		t, ok = m.Transaction(c.Tenant, id)
+		return ok
+	})
+	if err != nil {
+		return TxnInfo{}, err
+	}
 	if !ok {
 		return TxnInfo{}, &Error{Code: CodeNotFound, Field: "transactionalId", Message: "no such transactional id"}
 	}
@@ -258,7 +301,10 @@ func txnInfo(t *machine.Transaction) TxnInfo {
 }
 
 // Producers implements Records.
-func (r recordsDoor) Producers(_ context.Context, c Caller, at PartitionRef) ([]ProducerState, error) {
+func (r recordsDoor) Producers(ctx context.Context, c Caller, at PartitionRef) ([]ProducerState, error) {
+	if err := r.n.refresh(ctx); err != nil {
+		return nil, err
+	}
 	part, queueExists, ok := r.n.partByName(c.Tenant, at.Queue, at.Partition)
 	switch {
 	case !queueExists:
