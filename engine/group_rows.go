@@ -29,6 +29,13 @@ func (r recordsDoor) GroupRowAt(c Caller, group string) format.Place {
 	return row.At
 }
 
+// GroupTenants implements Records.
+func (r recordsDoor) GroupTenants() []format.Tenant {
+	r.n.state.RLock()
+	defer r.n.state.RUnlock()
+	return r.n.state.m.GroupTenants()
+}
+
 // GroupRows implements Records.
 func (r recordsDoor) GroupRows(ctx context.Context, c Caller, after string, limit int) (rows []GroupRow, next string, err error) {
 	if err := r.n.catchUp(ctx); err != nil {

@@ -65,6 +65,9 @@ type Records interface {
 	// GroupRowAt is the At of a row as far as this node has applied, zero when there is none. It never waits: whoever has read
 	// a row looks whether it still is that one.
 	GroupRowAt(c Caller, group string) format.Place
+	// GroupTenants are the tenants that have rows, as far as this node has applied, in no order. It never waits: whoever begins to
+	// coordinate looks through what is there.
+	GroupTenants() []format.Tenant
 	// GroupRows lists them by name above after.
 	GroupRows(ctx context.Context, c Caller, after string, limit int) (rows []GroupRow, next string, err error)
 	// SetGroupRow writes a row, or with Delete removes it, while the row's last change still is r.At (zero: while

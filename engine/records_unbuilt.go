@@ -54,6 +54,7 @@ func (unbuiltRecords) GroupRow(context.Context, Caller, string) (GroupRow, error
 func (unbuiltRecords) Leader(Caller) (format.Replica, format.Term) { return 0, 0 }
 
 func (unbuiltRecords) GroupRowAt(Caller, string) format.Place { return format.Place{} }
+func (unbuiltRecords) GroupTenants() []format.Tenant          { return nil }
 func (unbuiltRecords) GroupRows(context.Context, Caller, string, int) ([]GroupRow, string, error) {
 	return nil, "", errNotBuilt()
 }

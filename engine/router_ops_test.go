@@ -110,9 +110,18 @@ func TestCoordinatorOfGroups(t *testing.T) {
 	require.Equal(t, at, r.Group(2).Records().GroupRowAt(second, "g"))
 	require.Zero(t, r.Records().GroupRowAt(first, "g"))
 	require.Zero(t, r.Records().GroupRowAt(callerOf(9), "g"))
+	require.Equal(t, []format.Tenant{second.Tenant}, r.Records().GroupTenants())
+	_, err = r.Records().SetGroupRow(ctx, first, engine.GroupRow{Group: "h", Value: []byte("1")})
+	require.NoError(t, err)
 	require.NoError(t, r.Close(ctx))
 	r = openRouted(t, fs, c, 2)
 	defer r.Close(ctx)
+	require.ElementsMatch(t, []format.Tenant{first.Tenant, second.Tenant}, r.Records().GroupTenants())
+	row, err := r.Records().GroupRow(ctx, first, "h")
+	require.NoError(t, err)
+	_, err = r.Records().SetGroupRow(ctx, first, engine.GroupRow{Group: "h", At: row.At, Delete: true})
+	require.NoError(t, err)
+	require.Equal(t, []format.Tenant{second.Tenant}, r.Records().GroupTenants())
 	require.Equal(t, at, r.Records().GroupRowAt(second, "g"))
 }
 

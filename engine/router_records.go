@@ -22,6 +22,14 @@ func (x routedRecords) GroupRowAt(c Caller, group string) format.Place {
 	return x.r.near(c.Tenant).Records().GroupRowAt(c, group)
 }
 
+// GroupTenants implements Records: a tenant is in one group.
+func (x routedRecords) GroupTenants() (all []format.Tenant) {
+	for _, n := range x.r.groups {
+		all = append(all, n.Records().GroupTenants()...)
+	}
+	return all
+}
+
 func (x routedRecords) Produce(ctx context.Context, c Caller, batches []RecordBatch) ([]Produced, error) {
 	n, err := x.r.of(ctx, c.Tenant)
 	if err != nil {

@@ -22,6 +22,9 @@ func (f *Frontend) startGroups() {
 		JoinDelay: f.opts.Groups.JoinDelay, SessionMin: f.opts.Groups.SessionMin, SessionMax: f.opts.Groups.SessionMax})
 	f.timing.Go(func() { f.groups.Run(f.ended) })
 	f.timing.Go(func() { f.every(leadEvery, f.groups.LetGo) })
+	// Apart from that: reading rows may wait for a leader, and who waits for an answer must not.
+	var seen map[format.Tenant]lookedAt
+	f.timing.Go(func() { f.every(leadEvery, func() { seen = f.takeOver(seen) }) })
 }
 
 // consumerTimes are what was configured of a group of KIP-848.

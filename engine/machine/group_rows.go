@@ -29,6 +29,16 @@ func (m *Machine) applyGroup(c *format.Group, res *format.GroupResult) format.Co
 	return code
 }
 
+// GroupTenants lists the tenants that have rows of consumer groups, in no order.
+func (m *Machine) GroupTenants() (all []format.Tenant) {
+	for lot := range m.admins.use {
+		if lot.groups {
+			all = append(all, lot.tenant)
+		}
+	}
+	return all
+}
+
 // dropGroupRow removes what a coordinator keeps of a consumer group that is deleted.
 func (m *Machine) dropGroupRow(t format.Tenant, name []byte, n *format.CountResult) {
 	row, found := m.admins.tree.Get(&admin{tenant: t, kind: format.AdminGroup, name: string(name)})

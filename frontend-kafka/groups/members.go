@@ -1,10 +1,6 @@
 package groups
 
-import (
-	"context"
-
-	"github.com/twmb/franz-go/pkg/kmsg"
-)
+import "github.com/twmb/franz-go/pkg/kmsg"
 
 // Member is a member of a group, as the row of the group says.
 type Member struct {
@@ -64,7 +60,3 @@ func classicHeld(b []byte) (held []Held) {
 	}
 	return held
 }
-
-// Look has this node coordinate a group whose row names members, if it does not yet: from then on who gives no sign of life
-// is given up.
-func (m *Manager) Look(ctx context.Context, k Key) { _ = m.with(ctx, k, func(*group) {}) }

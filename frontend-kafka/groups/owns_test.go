@@ -112,3 +112,46 @@ func TestLetGoWaitsForNobody(t *testing.T) {
 	r.LetGo()
 	require.Empty(t, r.groups)
 }
+
+// Goal: a coordinator that begins to lead takes over the groups whose rows name members, of either protocol, so that one who does not
+// come is given up although nobody asks; who comes goes on, and groups without members stay out of memory.
+func TestTake(t *testing.T) {
+	r := newRig(t, nil)
+	r.topics.set("t", 4)
+	a := r.client("range")
+	r.stable(a)
+	classic := r.store.rows[key("g")]
+	take := func(group string, row memRow) {
+		r.store.rows[key(group)] = row
+		r.Take(key(group), row.value, row.at)
+	}
+	members := func(group string) int { return len(MembersOf(r.store.rows[key(group)].value)) }
+	m := newRig(t, nil)
+	m.topics.set("t", 4)
+	require.Zero(t, m.modern("m", "t").beat())
+	modern := m.store.rows[key("g")]
+	require.Zero(t, m.modern("m", "t").leave(epochLeave))
+	empty := m.store.rows[key("g")]
+
+	r.restart()
+	take("g", classic)
+	take("h", classic)
+	take("modern", modern)
+	take("empty", empty)
+	take("damaged", memRow{[]byte{9}, format.Place{Index: 7}})
+	r.Take(key("stale"), classic.value, classic.at) // its row is another one by now
+	require.Len(t, r.groups, 3)
+	r.pass(9 * time.Second)
+	require.Zero(t, a.heartbeat())
+	r.Take(key("g"), classic.value, classic.at) // again, of one that is in memory
+	r.pass(9 * time.Second)
+	require.Equal(t, 1, members("g"))
+	require.Equal(t, 0, members("h"))
+	require.Equal(t, 1, members("modern"), "its session is 45 s")
+	require.Zero(t, a.heartbeat())
+	require.Zero(t, a.leave())
+	r.pass(45 * time.Second)
+	require.Equal(t, 0, members("modern"))
+	require.Empty(t, r.groups)
+	require.Empty(t, r.timers.due)
+}

@@ -126,8 +126,13 @@ func (g *group) decode(b []byte) error {
 	if err != nil {
 		return err
 	}
+	return g.restore(&row)
+}
+
+// restore is decode for a row that was parsed.
+func (g *group) restore(row *rowText) error {
 	if row.Consumer {
-		return g.decodeConsumer(&row)
+		return g.decodeConsumer(row)
 	}
 	g.generation, g.protocolType, g.protocol, g.since = row.Generation, row.ProtocolType, row.Protocol, row.Since
 	for i := range row.Members {
