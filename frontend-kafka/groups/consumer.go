@@ -208,8 +208,8 @@ func (h *heartbeat) check() (int16, string) {
 		return bad, "there is no such member epoch"
 	case req.MemberID == "" && (req.Version >= 1 || req.MemberEpoch != 0):
 		return bad, "the member id is empty"
-	case len(req.MemberID) > textMax || req.InstanceID != nil && (*req.InstanceID == "" || len(*req.InstanceID) > textMax):
-		return bad, "member and instance ids are 1 to 1024 bytes"
+	case !isID(req.MemberID) || req.InstanceID != nil && (*req.InstanceID == "" || !isID(*req.InstanceID)):
+		return bad, "member and instance ids are 1 to 1024 bytes of UTF-8"
 	case req.RackID != nil && (*req.RackID == "" || len(*req.RackID) > textMax):
 		return bad, "the rack id is 1 to 1024 bytes"
 	case req.ServerAssignor != nil && assignors[*req.ServerAssignor] == nil:

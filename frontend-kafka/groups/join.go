@@ -62,7 +62,7 @@ func (j *joinCall) check(m *Manager) int16 {
 		m.o.Logger.Warn("kafka: a member of a consumer group says too much to its assignors", "group", req.Group, "limit", sayMax)
 		return kerr.InvalidRequest.Code
 	}
-	if req.InstanceID != nil && (*req.InstanceID == "" || len(*req.InstanceID) > textMax) || len(req.MemberID) > 2*textMax {
+	if req.InstanceID != nil && (*req.InstanceID == "" || !isID(*req.InstanceID)) || len(req.MemberID) > 2*textMax {
 		return kerr.InvalidRequest.Code
 	}
 	return 0

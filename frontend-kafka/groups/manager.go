@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
@@ -252,7 +254,11 @@ func (g *group) load(ctx context.Context) (overtaken bool, err error) {
 func (g *group) save() int16 {
 	ctx, cancel := saveContext()
 	defer cancel()
-	at, err := g.m.o.Store.Save(ctx, g.key, g.encode(), g.row)
+	value, err := g.encode()
+	at := g.row
+	if err == nil {
+		at, err = g.m.o.Store.Save(ctx, g.key, value, g.row)
+	}
 	if err == nil {
 		g.row = at
 		return 0
@@ -319,7 +325,10 @@ func checkName(name string) int16 {
 	return 0
 }
 
-// newID makes a member id.
+// isID tells whether an id of a client's choice can be kept: a row is text, in which two ids that are none could become one.
+func isID(s string) bool { return len(s) <= textMax && utf8.ValidString(s) }
+
+// newID makes a member id, of the prefix as far as that is text.
 func (m *Manager) newID(prefix string) string {
 	var b [16]byte
 	m.o.Rand.Fill(b[:])
@@ -328,5 +337,5 @@ func (m *Manager) newID(prefix string) string {
 	if prefix == "" {
 		return id
 	}
-	return prefix[:min(len(prefix), textMax)] + "-" + id
+	return strings.ToValidUTF8(prefix[:min(len(prefix), textMax)], "") + "-" + id
 }

@@ -15,7 +15,8 @@ const (
 	rowVersion = 1
 	rowPlain   = 0
 	rowZstd    = 1
-	// compressFrom is the length from which text is compressed; rowTextMax bounds the text of a row that is read.
+	// compressFrom is the length from which text is compressed; rowTextMax bounds the text of a row, whatever little of it is left when
+	// it is compressed: no more is read.
 	compressFrom = 4 << 10
 	rowTextMax   = 64 << 20
 )
@@ -68,8 +69,8 @@ var (
 	rowDecoder, _ = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(rowTextMax))
 )
 
-// encode is the row of the group as it is now.
-func (g *group) encode() []byte {
+// encode is the row of the group as it is now; ErrTooLarge when nobody could read it.
+func (g *group) encode() ([]byte, error) {
 	row := rowText{Generation: g.generation, ProtocolType: g.protocolType, Protocol: g.protocol, Leader: g.leader, Since: g.since}
 	if g.consumer != nil {
 		row = g.consumer.encode()
@@ -83,15 +84,18 @@ func (g *group) encode() []byte {
 	return appendRow(&row)
 }
 
-func appendRow(row *rowText) []byte {
+func appendRow(row *rowText) ([]byte, error) {
 	text, err := json.Marshal(row)
 	if err != nil {
 		panic(fmt.Sprintf("groups: a row without text: %v", err)) // it holds nothing that JSON can not say
 	}
-	if len(text) < compressFrom {
-		return append([]byte{rowVersion, rowPlain}, text...)
+	switch {
+	case len(text) > rowTextMax:
+		return nil, fmt.Errorf("%w: it has %d bytes before it is compressed, and at most %d are read", ErrTooLarge, len(text), rowTextMax)
+	case len(text) < compressFrom:
+		return append([]byte{rowVersion, rowPlain}, text...), nil
 	}
-	return rowEncoder.EncodeAll(text, []byte{rowVersion, rowZstd})
+	return rowEncoder.EncodeAll(text, []byte{rowVersion, rowZstd}), nil
 }
 
 func parseRow(b []byte) (row rowText, err error) {

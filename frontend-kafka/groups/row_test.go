@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -44,7 +47,9 @@ func TestGoldenRows(t *testing.T) {
 		g := &group{m: newRig(t, nil).Manager, key: key("g")}
 		g.reset()
 		require.NoError(t, g.decode(want))
-		require.Equal(t, string(want), string(g.encode()), name)
+		again, err := g.encode()
+		require.NoError(t, err)
+		require.Equal(t, string(want), string(again), name)
 	}
 }
 
@@ -54,7 +59,8 @@ func TestLongRow(t *testing.T) {
 	for i := range 500 {
 		row.Members = append(row.Members, rowMember{ID: fmt.Sprint("member ", i), Assignment: bytes.Repeat([]byte{byte(i)}, 100)})
 	}
-	b := appendRow(&row)
+	b, err := appendRow(&row)
+	require.NoError(t, err)
 	require.Equal(t, byte(rowZstd), b[1])
 	require.Less(t, len(b), 20_000)
 	got, err := parseRow(b)
@@ -90,14 +96,73 @@ func FuzzRow(f *testing.F) {
 		if g.decode(b) != nil {
 			return
 		}
-		once := g.encode()
+		once, err := g.encode()
+		if err != nil {
+			t.Fatal(err)
+		}
 		again := &group{m: r.Manager, key: key("g")}
 		again.reset()
 		if err := again.decode(once); err != nil {
 			t.Fatalf("written and not readable: %v", err)
 		}
-		if !bytes.Equal(once, again.encode()) {
-			t.Fatalf("%s\n%s", once, again.encode())
+		if twice, err := again.encode(); err != nil || !bytes.Equal(once, twice) {
+			t.Fatalf("%s\n%s, %v", once, twice, err)
 		}
 	})
+}
+
+// Goal: a row is not written that nobody could read again, however little is left of it when it is compressed: the assignment that
+// it is about is refused, and the group goes on, here and in a later life.
+func TestRowThatNobodyCouldRead(t *testing.T) {
+	r := newRig(t, nil)
+	a := r.client("range")
+	r.stable(a)
+	a.protocols[0].Metadata = []byte("more")
+	require.Zero(t, a.join().joined.ErrorCode)
+	require.Zero(t, r.assign(a, nil))
+	a.protocols[0].Metadata = []byte("and more")
+	require.Zero(t, a.join().joined.ErrorCode)
+	require.Equal(t, kerr.GroupMaxSizeReached.Code, r.assign(a, make([]byte, rowTextMax*3/4)))
+	require.Equal(t, kerr.RebalanceInProgress.Code, a.heartbeat())
+	require.Zero(t, a.join().joined.ErrorCode)
+	require.Zero(t, r.assign(a, []byte("little")))
+	r.restart()
+	require.Zero(t, a.heartbeat())
+
+	// What is just not too long is read.
+	row := rowText{Members: []rowMember{{ID: "a", Assignment: make([]byte, rowTextMax/4*3-300)}}}
+	b, err := appendRow(&row)
+	require.NoError(t, err)
+	got, err := parseRow(b)
+	require.NoError(t, err)
+	require.Len(t, got.Members[0].Assignment, len(row.Members[0].Assignment))
+}
+
+// assign has the only member of a group tell its assignment.
+func (r *rig) assign(c *client, assignment []byte) (code int16) {
+	req := kmsg.NewPtrSyncGroupRequest()
+	req.Version, req.Group, req.MemberID, req.Generation = 5, "g", c.id, c.generation
+	req.GroupAssignment = []kmsg.SyncGroupRequestGroupAssignment{{MemberID: c.id, MemberAssignment: assignment}}
+	r.Sync(r.t.Context(), key("g"), req, func(resp *kmsg.SyncGroupResponse) { code = resp.ErrorCode })
+	return code
+}
+
+// Goal: ids that are no text are refused, since a row would not keep them: two of them would be one there, and no row has one
+// member twice. What a client calls itself is no reason to refuse it, wherever its name is cut.
+func TestIDsAreText(t *testing.T) {
+	r := newRig(t, nil)
+	r.topics.set("t", 1)
+	for _, bad := range []string{"\xff", "a\xc3"} {
+		require.Equal(t, kerr.InvalidRequest.Code, r.staticClient(bad, "range").join().joined.ErrorCode)
+		m := r.modern(bad, "t")
+		require.Equal(t, kerr.InvalidRequest.Code, m.beat())
+		m.id, m.instance = "m", &bad
+		require.Equal(t, kerr.InvalidRequest.Code, m.beat())
+	}
+	require.Empty(t, r.store.rows)
+	for _, name := range []string{"\xff\xfe", strings.Repeat("x", textMax-1) + "\u00e9"} {
+		id := r.newID(name)
+		require.True(t, utf8.ValidString(id), "%q", id)
+		require.LessOrEqual(t, len(id), 2*textMax)
+	}
 }
