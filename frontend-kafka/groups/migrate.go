@@ -74,6 +74,7 @@ func (g *group) upgrade() int16 {
 	}
 	c := newConsumer(g)
 	c.epoch, c.targetEpoch = g.generation, g.generation
+	defer c.unlessOf(g)
 	for _, id := range g.order() {
 		m := g.members[id]
 		meta, ok := subscription(m.protocols)
@@ -113,6 +114,14 @@ func (g *group) upgrade() int16 {
 	g.consumer = c
 	c.bump()
 	return 0
+}
+
+// unlessOf stops the timers of members that were made for a group which did not become c: they would end sessions of nobody, and
+// write the row of a group in whatever state that is.
+func (c *consumer) unlessOf(g *group) {
+	if g.consumer != c {
+		c.stopTimers()
+	}
 }
 
 // toConsumer lets a member of the classic protocol into a KIP-848 group; code is the answer when it can not be.

@@ -2,10 +2,13 @@ package groups
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"queen/engine/format"
 )
 
 // consumerOf makes a client of the classic protocol speak as consumers do.
@@ -137,4 +140,30 @@ func TestMigrationRefused(t *testing.T) {
 	require.Equal(t, kerr.InconsistentGroupProtocol.Code, r.modern("n", "t").beat())
 	require.Zero(t, a.heartbeat())
 	require.Equal(t, Stable, r.state())
+}
+
+// Goal: of a group that could not be taken over, because of one of its members, nothing is left to do for those that could have been:
+// no session ends and no row is written because of them. So it is with a row of which a part can not be read.
+func TestMigrationRefusedLeavesNothing(t *testing.T) {
+	r := newRig(t, nil)
+	r.topics.set("t", 4)
+	a, b := r.client("range").consumerOf(nil, "t"), r.client("range")
+	r.share(a, b)
+	saves, due := r.store.saves, len(r.timers.due)
+	require.Equal(t, kerr.InconsistentGroupProtocol.Code, r.modern("n", "t").beat())
+	require.Len(t, r.timers.due, due)
+	for range 8 {
+		r.pass(8 * time.Second)
+		require.Zero(t, a.heartbeat())
+		require.Zero(t, b.heartbeat())
+	}
+	require.Equal(t, saves, r.store.saves)
+
+	row := rowText{Consumer: true, Members: []rowMember{{ID: "a", Names: []string{"t"}}, {ID: "b", Regex: "("}}}
+	value, err := appendRow(&row)
+	require.NoError(t, err)
+	r = newRig(t, nil)
+	r.store.rows[key("g")] = memRow{value, format.Place{Index: 1}}
+	require.Equal(t, kerr.CoordinatorNotAvailable.Code, r.modern("a", "t").beat())
+	require.Empty(t, r.timers.due)
 }

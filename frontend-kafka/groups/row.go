@@ -176,6 +176,7 @@ func (c *consumer) encode() rowText {
 
 func (g *group) decodeConsumer(row *rowText) error {
 	c := newConsumer(g)
+	defer c.unlessOf(g)
 	c.epoch, c.targetEpoch, c.hash, g.since = row.Generation, row.TargetEpoch, row.Topics, row.Since
 	g.generation, g.protocolType = row.Generation, row.ProtocolType
 	for i := range row.Members {
