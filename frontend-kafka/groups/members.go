@@ -52,7 +52,7 @@ func MembersOf(row []byte) (all []Member) {
 // classicHeld reads the assignment of a classic consumer, which its leader wrote.
 func classicHeld(b []byte) (held []Held) {
 	var told kmsg.ConsumerMemberAssignment
-	if len(b) == 0 || told.ReadFrom(b) != nil {
+	if len(b) == 0 || !readSafely(&told, b) {
 		return nil
 	}
 	for _, t := range told.Topics {
