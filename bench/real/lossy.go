@@ -18,6 +18,7 @@ func (s *single) mountLossy() (string, error) {
 	default:
 		return "", fmt.Errorf("--lossy %s: there are keep and lie", s.o.lossy)
 	}
+	lossyfs.Detach(filepath.Dir(s.o.dir)) // of runs that were killed
 	mount, backing := filepath.Join(s.o.dir, "mount"), filepath.Join(s.o.dir, "backing")
 	for _, dir := range []string{mount, backing} {
 		if err := os.Mkdir(dir, 0o755); err != nil {

@@ -51,7 +51,7 @@ func (f *FS) mount() error {
 	top := &node{LoopbackNode: &fs.LoopbackNode{RootData: root}, fs: f}
 	root.RootNode = top
 	var err error
-	f.server, err = fs.Mount(f.dir, top, &fs.Options{MountOptions: fuse.MountOptions{DirectMount: true, FsName: "lossy",
+	f.server, err = fs.Mount(f.dir, top, &fs.Options{MountOptions: fuse.MountOptions{DirectMount: true, FsName: fsName,
 		MaxWrite: 1 << 20, DisableSplice: true}})
 	if err != nil {
 		return fmt.Errorf("lossyfs: mount %s: %w", f.dir, err)
