@@ -1,6 +1,7 @@
 package node
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -120,10 +121,22 @@ func Start(o Options) (*Node, error) {
 	}
 }
 
-// LogTail is the end of what the node wrote.
-func (n *Node) LogTail() string {
-	text, _ := os.ReadFile(n.Options.Data + ".log")
-	return string(text[max(0, len(text)-4096):])
+// LogTail are the last words of the node.
+func (n *Node) LogTail() string { return LastWords(n.Options.Data + ".log") }
+
+// lastWordsBytes is how much of a log LastWords gives at most.
+const lastWordsBytes = 4096
+
+// LastWords is the end of a node's log; of a process that fell, from where it says why: what each of its goroutines did may follow that at
+// length.
+func LastWords(log string) string {
+	text, _ := os.ReadFile(log)
+	fell := max(bytes.LastIndex(text, []byte("\npanic: ")), bytes.LastIndex(text, []byte("\nfatal error: ")))
+	from := max(0, len(text)-lastWordsBytes)
+	if fell >= 0 {
+		from = min(from, fell+1)
+	}
+	return string(text[from:min(len(text), from+lastWordsBytes)])
 }
 
 // Kill ends the process with SIGKILL and waits until it is gone.

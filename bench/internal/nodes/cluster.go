@@ -108,6 +108,8 @@ func New(o Options) (*Cluster, error) {
 			return nil, err
 		}
 	}
+	lossyfs.Detach(filepath.Dir(o.Dir)) // of runs that were killed
+	withoutCores()
 	c := &Cluster{o: o}
 	c.mu.next, c.mu.terms = o.Nodes+1, map[int]uint64{}
 	if err := c.prepare(); err != nil {
@@ -264,6 +266,7 @@ func (c *Cluster) start(s *slot, binary string) error {
 	if c.o.Tenants {
 		o.Args = append(o.Args, "--tenancy-header", "--tenancy-trusted-proxies", "127.0.0.1")
 	}
+	o.Env = append(o.Env, wordy)
 	if s.clock != "" && binary == c.o.Binary { // the other one need not know of it
 		o.Env = append(o.Env, "QUEEN_FAULT_CLOCK="+s.clock)
 	}
