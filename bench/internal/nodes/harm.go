@@ -18,6 +18,8 @@ type Done struct {
 	Kind, What string
 	// Bit is what shows that it bit, "" when nothing does.
 	Bit string
+	// Bitten are those of the kinds joined in it of which something shows that they bit. What one of them led to shows nothing of another.
+	Bitten []string
 }
 
 // hit is what one kind did.
@@ -29,7 +31,8 @@ type hit struct {
 	spared bool // there was nobody to strike
 }
 
-// kind is a way to do harm.
+// kind is a way to do harm. What shows that it bit is what do itself finds, and that nodes it struck did not answer or found nobody who leads;
+// only of a transfer, which does nothing else, it is a new term.
 type kind struct {
 	about string
 	// do does it for a while and undoes it.
@@ -83,24 +86,50 @@ func (c *Cluster) Harm(name string, r *rand.Rand, lasts time.Duration) (Done, er
 	for g := range c.o.Groups {
 		c.Leader(g + 1) // what it led to counts as well
 	}
-	var what, bits []string
-	struck, did := map[int]bool{}, false
-	for i := range hits {
-		did = did || !hits[i].spared
-		if what = append(what, hits[i].what); errs[i] != nil {
+	s.end()
+	d.prove(together, hits, s)
+	for i := range errs {
+		if errs[i] != nil {
 			errs[i] = fmt.Errorf("%s: %w", together[i], errs[i])
 		}
-		bits = append(bits, hits[i].bits...)
-		for _, at := range hits[i].struck {
-			struck[at] = true
-		}
 	}
-	observed := s.end(struck)
-	if did {
-		d.Bit = strings.Join(append(bits, observed...), "; ")
+	return d, errors.Join(append(errs, c.Ended())...)
+}
+
+// prove says what was done and what shows that it bit.
+func (d *Done) prove(kinds []string, hits []hit, s *sight) {
+	var what, bits []string
+	spared := true
+	for i := range hits {
+		h := &hits[i]
+		what = append(what, h.what)
+		if h.spared {
+			continue
+		}
+		spared = false
+		own := append(h.bits, s.of(h.struck)...)
+		if kinds[i] == "transfer" {
+			own = append(own, s.newTerms()...)
+		}
+		if len(own) > 0 {
+			d.Bitten = append(d.Bitten, kinds[i])
+		}
+		bits = append(bits, own...)
 	}
 	d.What = strings.Join(what, "; ")
-	return d, errors.Join(append(errs, c.Ended())...)
+	if !spared {
+		d.Bit = strings.Join(unique(append(bits, s.newTerms()...)), "; ")
+	}
+}
+
+// unique leaves out what was said before.
+func unique(all []string) []string {
+	said := map[string]bool{}
+	return slices.DeleteFunc(all, func(s string) bool {
+		before := said[s]
+		said[s] = true
+		return before
+	})
 }
 
 // Plague does the kinds over and over, one every so often, until ctx ends, and heals then. Each is told to out.

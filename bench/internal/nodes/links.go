@@ -8,20 +8,28 @@ import (
 
 // parted cuts the links that are meant, and mends them after a while.
 func (c *Cluster) parted(what string, lasts time.Duration, struck []int, cut func(from, to int) bool) (hit, error) {
-	var cuts []*link
+	before := map[*link]int64{}
 	for from := range c.links {
 		for to := range c.links[from] {
-			if from != to && cut(from, to) {
-				c.links[from][to].cut()
-				cuts = append(cuts, &c.links[from][to])
+			if l := &c.links[from][to]; from != to && cut(from, to) {
+				before[l] = l.lost.Load()
+				l.cut()
 			}
 		}
 	}
 	time.Sleep(lasts)
-	for _, l := range cuts {
+	h := hit{what: what, struck: struck}
+	links, lost := 0, int64(0)
+	for l, was := range before {
 		l.mend(false)
+		if n := l.lost.Load() - was; n > 0 {
+			links, lost = links+1, lost+n
+		}
 	}
-	return hit{what: what, struck: struck}, nil
+	if links > 0 {
+		h.bits = append(h.bits, fmt.Sprintf("%d bytes did not pass %d links", lost, links))
+	}
+	return h, nil
 }
 
 // alone cuts a node off.
@@ -100,7 +108,7 @@ func flap(c *Cluster, r *rand.Rand, lasts time.Duration) (h hit, err error) {
 		if err != nil {
 			return h, err
 		}
-		h.struck = append(h.struck, one.struck...)
+		h.struck, h.bits = append(h.struck, one.struck...), append(h.bits, one.bits...)
 	}
 	h.spared = len(h.struck) == 0
 	return h, nil

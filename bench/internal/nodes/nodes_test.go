@@ -112,11 +112,45 @@ func TestSight(t *testing.T) {
 	s := c.watch()
 	term.Store(5)
 	require.Eventually(t, func() bool { return c.Terms()[2] == 5 }, time.Minute, time.Millisecond)
-	bits := slices.DeleteFunc(s.end(map[int]bool{1: true, 2: true}), func(bit string) bool {
-		return strings.Contains(bit, "did not answer") // a busy machine
-	})
-	require.Equal(t, []string{"group 2: term 3 -> 5", "node 2 found no leader", "node 3: no majority"}, bits)
-	require.Empty(t, c.watch().end(nil), "nothing happened, and nobody was struck")
+	s.end()
+	quick := func(bits []string) []string {
+		return slices.DeleteFunc(bits, func(bit string) bool { return strings.Contains(bit, "did not answer") }) // a busy machine
+	}
+	require.Equal(t, []string{"group 2: term 3 -> 5"}, s.newTerms())
+	require.Equal(t, []string{"node 2 found no leader", "node 3: no majority"}, quick(s.of([]int{2, 1, 2})))
+	require.Empty(t, quick(s.of([]int{0})))
+	require.Empty(t, s.of(nil), "nobody was struck")
+	calm := c.watch()
+	calm.end()
+	require.Empty(t, calm.newTerms(), "nothing happened")
+}
+
+// TestProof: of kinds that are done together each is proved by what it did itself, and a new term proves a transfer only.
+func TestProof(t *testing.T) {
+	c := &Cluster{o: Options{Groups: 1}}
+	s := &sight{c: c, terms: map[int]uint64{1: 3}, now: map[int]uint64{1: 4}, nodes: []seen{{away: time.Second}, {}, {why: "no majority"}}}
+	const terms = "group 1: term 3 -> 4"
+	for _, p := range []struct {
+		kinds  string
+		hits   []hit
+		bit    string
+		bitten []string
+	}{
+		{"kill", []hit{{struck: []int{0}}}, "node 1 did not answer for 1.0 s; " + terms, []string{"kill"}},
+		{"clock", []hit{{struck: []int{1}}}, terms, nil},
+		{"clock", []hit{{struck: []int{1}, bits: []string{"it told"}}}, "it told; " + terms, []string{"clock"}},
+		{"transfer", []hit{{}}, terms, []string{"transfer"}},
+		{"kill+clock", []hit{{struck: []int{0}}, {struck: []int{1}}}, "node 1 did not answer for 1.0 s; " + terms, []string{"kill"}},
+		{"kill+killany", []hit{{struck: []int{0}}, {spared: true}}, "node 1 did not answer for 1.0 s; " + terms, []string{"kill"}},
+		{"mute", []hit{{spared: true, bits: []string{"x"}}}, "", nil},
+		{"pause+mute", []hit{{struck: []int{2}}, {struck: []int{2}, bits: []string{"5 bytes"}}}, "node 3: no majority; 5 bytes; " + terms,
+			[]string{"pause", "mute"}},
+	} {
+		d := Done{Kind: p.kinds}
+		d.prove(strings.Split(p.kinds, "+"), p.hits, s)
+		require.Equal(t, p.bit, d.Bit, p.kinds)
+		require.Equal(t, p.bitten, d.Bitten, p.kinds)
+	}
 }
 
 // TestHarm: names that are none are refused, nothing does nothing, and a plague ends with its context.

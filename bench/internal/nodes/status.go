@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 )
@@ -123,7 +124,7 @@ func (c *Cluster) leads(group int) int {
 type sight struct {
 	c     *Cluster
 	terms map[int]uint64 // before
-	lost  [][]int64      // bytes that had not passed, by link
+	now   map[int]uint64 // and at its end
 	done  chan struct{}
 	wg    sync.WaitGroup
 	nodes []seen
@@ -144,16 +145,11 @@ const (
 
 // watch begins to look.
 func (c *Cluster) watch() *sight {
-	s := &sight{c: c, done: make(chan struct{}), nodes: make([]seen, len(c.slots)), lost: make([][]int64, len(c.slots))}
+	s := &sight{c: c, done: make(chan struct{}), nodes: make([]seen, len(c.slots))}
 	for g := range c.o.Groups {
 		c.leads(g + 1) // the terms as they are now
 	}
 	s.terms = c.Terms()
-	for from := range c.links {
-		for to := range c.links[from] {
-			s.lost[from] = append(s.lost[from], c.links[from][to].lost.Load())
-		}
-	}
 	for i := range c.slots {
 		s.wg.Add(1)
 		go func() {
@@ -189,21 +185,27 @@ func (s *sight) look(i int) {
 	}
 }
 
-// end stops looking and says what shows that nodes, by index, were harmed.
-func (s *sight) end(struck map[int]bool) (bits []string) {
+// end stops looking.
+func (s *sight) end() {
 	close(s.done)
 	s.wg.Wait()
-	now := s.c.Terms()
+	s.now = s.c.Terms()
+}
+
+// newTerms are the terms that changed, which is nobody's in particular.
+func (s *sight) newTerms() (bits []string) {
 	for g := range s.c.o.Groups {
-		if was, is := s.terms[g+1], now[g+1]; is > was {
+		if was, is := s.terms[g+1], s.now[g+1]; is > was {
 			bits = append(bits, fmt.Sprintf("group %d: term %d -> %d", g+1, was, is))
 		}
 	}
-	for i := range s.nodes {
+	return bits
+}
+
+// of says what shows that nodes, by index, were harmed.
+func (s *sight) of(struck []int) (bits []string) {
+	for _, i := range slices.Compact(slices.Sorted(slices.Values(struck))) {
 		n := &s.nodes[i]
-		if !struck[i] {
-			continue
-		}
 		if n.away >= leastAway {
 			bits = append(bits, fmt.Sprintf("node %d did not answer for %.1f s", i+1, n.away.Seconds()))
 		}
@@ -212,17 +214,6 @@ func (s *sight) end(struck map[int]bool) (bits []string) {
 		} else if n.alone {
 			bits = append(bits, fmt.Sprintf("node %d found no leader", i+1))
 		}
-	}
-	links, lost := 0, int64(0)
-	for from := range s.c.links {
-		for to := range s.c.links[from] {
-			if n := s.c.links[from][to].lost.Load() - s.lost[from][to]; n > 0 {
-				links, lost = links+1, lost+n
-			}
-		}
-	}
-	if links > 0 {
-		bits = append(bits, fmt.Sprintf("%d bytes did not pass %d links", lost, links))
 	}
 	return bits
 }

@@ -16,6 +16,8 @@ type Report struct {
 	Program    string  `json:"program"`
 	Conditions string  `json:"conditions"`
 	Values     []Value `json:"values"`
+	// Notes are what was seen beside numbers, a line each.
+	Notes []string `json:"notes,omitempty"`
 	// Violations are broken promises; a run with any exits with an error.
 	Violations []string `json:"violations,omitempty"`
 }
@@ -44,6 +46,11 @@ func (r *Report) Latency(name string, h *histo.Histogram) {
 
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
+// Note notes what was seen.
+func (r *Report) Note(format string, args ...any) {
+	r.Notes = append(r.Notes, fmt.Sprintf(format, args...))
+}
+
 // Violate notes a broken promise.
 func (r *Report) Violate(format string, args ...any) {
 	r.Violations = append(r.Violations, fmt.Sprintf(format, args...))
@@ -68,6 +75,9 @@ func (r *Report) Print(w io.Writer, asJSON bool) {
 	fmt.Fprintf(w, "%s: %s\n", r.Program, r.Conditions)
 	for _, v := range r.Values {
 		fmt.Fprintf(w, "  %-34s %14s %s\n", v.Name, Number(v.N), v.Unit)
+	}
+	for _, n := range r.Notes {
+		fmt.Fprintf(w, "  note: %s\n", n)
 	}
 	for _, v := range r.Violations {
 		fmt.Fprintf(w, "  VIOLATION: %s\n", v)
