@@ -14,49 +14,30 @@ import (
 
 // underFaults replays the input in rounds on a cluster that has faults done to it.
 func underFaults(ctx context.Context, o options, in *changes.Input, v *report.Violations, out *report.Report) error {
-	out.Conditions += ", " + o.trial.String()
-	o.out = place.Timed(o.out)
-	v.Out = o.out
-	c, err := o.trial.Open(o.binary, o.dir)
-	if err != nil {
-		return err
-	}
-	defer c.End()
-	ctx, cancel := context.WithTimeout(ctx, o.trial.For+o.limit)
-	defer cancel()
 	var all struct {
 		sync.Mutex
 		rounds int
 		outcome
 	}
-	start := time.Now()
-	done, err := o.trial.Run(ctx, c, o.seed, o.out, func(ctx context.Context, number int) error {
-		own := o
-		own.seed += uint64(number)
-		queue := fmt.Sprintf("%s-%d", o.queue, number)
-		r := newReplay(own, in, queue, v.In(queue), c.Round(number))
-		came, err := r.round(ctx, number)
-		if err != nil {
-			return err
-		}
-		all.Lock()
-		defer all.Unlock()
-		all.rounds++
-		all.add(came)
-		return nil
-	})
-	place.Sum(done, out)
-	out.Add("time", time.Since(start).Seconds(), "s")
+	err := o.trial.OnCluster(ctx, place.Setting{Binary: o.binary, Dir: o.dir, Seed: o.seed, Limit: o.limit, Out: o.out, Violations: v, Report: out},
+		func(ctx context.Context, p place.Round) error {
+			own := o
+			own.seed, own.out = o.seed+uint64(p.Number), p.Out
+			queue := fmt.Sprintf("%s-%d", o.queue, p.Number)
+			came, err := newReplay(own, in, queue, v.In(queue), p.Place).round(ctx, p.Number)
+			if err != nil {
+				return err
+			}
+			all.Lock()
+			defer all.Unlock()
+			all.rounds++
+			all.add(came)
+			return nil
+		})
 	out.Add("rounds", float64(all.rounds), "")
 	all.reportWorkers(out)
 	all.reportReaders(out)
-	if err != nil {
-		return fmt.Errorf("%w\nthe nodes said:\n%s", err, c.LogTail())
-	}
-	if err := c.Stop(); err != nil {
-		v.Add("%v", err)
-	}
-	return nil
+	return err
 }
 
 // round is one replay with everything that is judged about it. It leaves nothing behind.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"time"
@@ -16,7 +17,7 @@ func main() {
 	flag.StringVar(&o.input, "input", "", "NDJSON file to replay")
 	flag.StringVar(&o.binary, "binary", "", "node to run; empty builds it")
 	dir := flag.String("data", "bench/out", "directory below which the data directory is made")
-	keep := flag.Bool("keep", false, "keep the data directory")
+	keep := flag.Bool("keep", false, "keep the data directory; that of a run that fails is kept anyway")
 	flag.IntVar(&o.kills, "kills", o.kills, "kills that have to count")
 	flag.IntVar(&o.producers, "producers", o.producers, "producers, at least 4")
 	flag.IntVar(&o.workers, "workers", o.workers, "workers of the consumer group, at least 2")
@@ -54,14 +55,20 @@ func process(o options, dir string, keep bool) (*report.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !keep {
-		defer os.RemoveAll(temp)
-	}
 	if o.binary == "" && o.trial.Nodes == 0 { // a cluster builds its own
 		if o.binary, err = node.Build(filepath.Join(temp, "queen")); err != nil {
 			return nil, err
 		}
 	}
 	o.dir = temp
-	return run(context.Background(), o)
+	r, err := run(context.Background(), o)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%w\nwhat there is of it is in %s", err, temp)
+	case keep || len(r.Violations) > 0:
+		r.Conditions += ", kept in " + temp
+	default:
+		_ = os.RemoveAll(temp) // what can not be removed is no finding
+	}
+	return r, nil
 }

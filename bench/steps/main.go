@@ -42,7 +42,7 @@ func main() {
 	flag.StringVar(&o.input, "input", "", "NDJSON file to consume")
 	flag.StringVar(&o.binary, "binary", "", "node to run; empty builds it")
 	dir := flag.String("data", "bench/out", "directory below which the data directory is made")
-	keep := flag.Bool("keep", false, "keep the data directory")
+	keep := flag.Bool("keep", false, "keep the data directory; that of a run that fails is kept anyway")
 	flag.IntVar(&o.kills, "kills", o.kills, "kills of the node")
 	flag.IntVar(&o.workers, "workers", o.workers, "workers of the consumer group")
 	flag.Float64Var(&o.crashes, "crashes", o.crashes, "share of the steps around which their worker crashes")
@@ -69,14 +69,20 @@ func process(o options, dir string, keep bool) (*report.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !keep {
-		defer os.RemoveAll(temp)
-	}
 	if o.binary == "" && o.trial.Nodes == 0 { // a cluster builds its own
 		if o.binary, err = node.Build(filepath.Join(temp, "queen")); err != nil {
 			return nil, fmt.Errorf("build: %w", err)
 		}
 	}
 	o.dir = temp
-	return run(context.Background(), o)
+	r, err := run(context.Background(), o)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%w\nwhat there is of it is in %s", err, temp)
+	case keep || len(r.Violations) > 0:
+		r.Conditions += ", kept in " + temp
+	default:
+		_ = os.RemoveAll(temp) // what can not be removed is no finding
+	}
+	return r, nil
 }

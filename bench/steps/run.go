@@ -111,31 +111,12 @@ func underKills(ctx context.Context, o options, in *changes.Input, v *report.Vio
 
 // underFaults goes through the stream in rounds, on a cluster that has faults done to it.
 func underFaults(ctx context.Context, o options, in *changes.Input, v *report.Violations, t *tally, out *report.Report) error {
-	out.Conditions += ", " + o.trial.String()
-	o.out = place.Timed(o.out)
-	v.Out = o.out
-	c, err := o.trial.Open(o.binary, o.dir)
-	if err != nil {
-		return err
-	}
-	defer c.End()
-	ctx, cancel := context.WithTimeout(ctx, o.trial.For+o.limit)
-	defer cancel()
-	start := time.Now()
-	done, err := o.trial.Run(ctx, c, o.seed, o.out, func(ctx context.Context, number int) error {
-		own := o
-		own.seed += uint64(number)
-		return newSteps(own, in, number, c.Round(number), v, t).round(ctx, number)
-	})
-	place.Sum(done, out)
-	out.Add("time", time.Since(start).Seconds(), "s")
-	if err != nil {
-		return fmt.Errorf("%w; the nodes said:\n%s", err, c.LogTail())
-	}
-	if err := c.Stop(); err != nil {
-		v.Add("%v", err)
-	}
-	return nil
+	return o.trial.OnCluster(ctx, place.Setting{Binary: o.binary, Dir: o.dir, Seed: o.seed, Limit: o.limit, Out: o.out, Violations: v, Report: out},
+		func(ctx context.Context, p place.Round) error {
+			own := o
+			own.seed, own.out = o.seed+uint64(p.Number), p.Out
+			return newSteps(own, in, p.Number, p.Place, v, t).round(ctx, p.Number)
+		})
 }
 
 // round is one pass with everything that is judged about it. It leaves nothing behind.

@@ -2,11 +2,11 @@ package place
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
+	"queen/bench/internal/node"
 	"queen/bench/internal/nodes"
 )
 
@@ -37,9 +37,9 @@ func (c *Cluster) Round(number int) Place {
 	return round{c, fmt.Sprintf("00000000-0000-4000-8000-%012d", 1+number%(2*c.groups))}
 }
 
-// Open starts the cluster of a trial in a directory, which must be empty, and returns when its nodes are ready. Without a binary it
+// open starts the cluster of a trial in a directory, which must be empty, and returns when its nodes are ready. Without a binary it
 // builds one.
-func (t *Trial) Open(binary, dir string) (*Cluster, error) {
+func (t *Trial) open(binary, dir string) (*Cluster, error) {
 	n, err := nodes.New(nodes.Options{Binary: binary, Dir: dir, Nodes: t.Nodes, Groups: t.Groups, Tick: tick,
 		Tenants: t.Groups > 1, Kinds: t.kinds()})
 	if err != nil {
@@ -71,8 +71,8 @@ func (c *Cluster) Stop() error {
 	return c.Cluster.Stop()
 }
 
-// End stops the nodes of a run that may have failed, and wants nothing more of them.
-func (c *Cluster) End() {
+// end stops the nodes of a run that may have failed, and wants nothing more of them.
+func (c *Cluster) end() {
 	if !c.stopped {
 		c.Heal()
 		_ = c.Stop() // what went wrong is told of already
@@ -84,11 +84,7 @@ func (c *Cluster) LogTail() string {
 	logs, _ := filepath.Glob(filepath.Join(c.dir, "*.log")) // the pattern is well formed
 	var b strings.Builder
 	for _, name := range logs {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			text = []byte(err.Error())
-		}
-		fmt.Fprintf(&b, "%s:\n%s\n", filepath.Base(name), text[max(0, len(text)-4096):])
+		fmt.Fprintf(&b, "%s:\n%s\n", filepath.Base(name), node.LastWords(name))
 	}
 	return b.String()
 }

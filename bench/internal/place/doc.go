@@ -2,5 +2,5 @@
 // cluster that has faults done to it for a while. On a cluster a client whose node does not answer goes to another one, and the
 // campaign goes through its input in rounds, for as long as the faults last.
 //
-// Read first: Place, Trial.
+// Read first: Place, Trial and its OnCluster.
 package place

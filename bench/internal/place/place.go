@@ -92,8 +92,8 @@ func Together(ctx context.Context, all ...func(context.Context) error) error {
 	return first
 }
 
-// Timed is out with the time since now in front of what each call writes, in seconds.
-func Timed(out io.Writer) io.Writer { return &timed{out: out, begin: time.Now()} }
+// newTimed is out with the time since now in front of what each call writes, in seconds.
+func newTimed(out io.Writer) io.Writer { return &timed{out: out, begin: time.Now()} }
 
 type timed struct {
 	mu    sync.Mutex

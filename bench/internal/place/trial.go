@@ -87,14 +87,14 @@ func (t *Trial) deck(seed uint64) []string {
 	return all
 }
 
-// Victim is what faults are done to. Plague rests between the end of a fault and the next one.
-type Victim interface {
+// victim is what faults are done to. Plague rests between the end of a fault and the next one.
+type victim interface {
 	Plague(ctx context.Context, kinds []string, every, lasts time.Duration, seed uint64, out io.Writer) ([]nodes.Done, error)
 }
 
-// Run does faults to a cluster, and meanwhile rounds, which count from 1. Those that run when the last fault is over are finished
+// run does faults to a cluster, and meanwhile rounds, which count from 1. Those that run when the last fault is over are finished
 // without one, so that each is judged to its end.
-func (t *Trial) Run(ctx context.Context, c Victim, seed uint64, out io.Writer,
+func (t *Trial) run(ctx context.Context, c victim, seed uint64, out io.Writer,
 	round func(ctx context.Context, number int) error) (done []nodes.Done, err error) {
 	over := make(chan struct{})
 	all := []func(context.Context) error{func(ctx context.Context) (err error) {
@@ -127,8 +127,56 @@ func (t *Trial) Run(ctx context.Context, c Victim, seed uint64, out io.Writer,
 	return done, err
 }
 
-// Sum notes how many faults were done and how many of them are proved to have bitten, of each kind.
-func Sum(done []nodes.Done, out *report.Report) {
+// Setting is what a trial is made in.
+type Setting struct {
+	Binary string // of the nodes; "" builds one
+	Dir    string // must be empty
+	Seed   uint64
+	// Limit is how long what runs when the faults are over may take.
+	Limit time.Duration
+	// Out gets a line for every fault and every violation, with the time in front.
+	Out        io.Writer
+	Violations *report.Violations
+	Report     *report.Report
+}
+
+// Round is one round: its number, the place of its clients, and where to tell of it.
+type Round struct {
+	Number int
+	Place  Place
+	Out    io.Writer
+}
+
+// OnCluster starts a cluster and makes the trial on it: rounds while faults are done. What was done and how long it took goes into the report;
+// that a node does not end as it should is a violation. An error means that a round could not go on.
+func (t *Trial) OnCluster(ctx context.Context, s Setting, round func(context.Context, Round) error) error {
+	s.Report.Conditions += ", " + t.String()
+	out := newTimed(s.Out)
+	s.Violations.Out = out
+	c, err := t.open(s.Binary, s.Dir)
+	if err != nil {
+		return err
+	}
+	defer c.end()
+	ctx, cancel := context.WithTimeout(ctx, t.For+s.Limit)
+	defer cancel()
+	start := time.Now()
+	done, err := t.run(ctx, c, s.Seed, out, func(ctx context.Context, number int) error {
+		return round(ctx, Round{number, c.Round(number), out})
+	})
+	sum(done, s.Report)
+	s.Report.Add("time", time.Since(start).Seconds(), "s")
+	if err != nil {
+		return fmt.Errorf("%w\nthe nodes said:\n%s", err, c.LogTail())
+	}
+	if err := c.Stop(); err != nil {
+		s.Violations.Add("%v", err)
+	}
+	return nil
+}
+
+// sum notes how many faults were done and how many of them are proved to have bitten, of each kind.
+func sum(done []nodes.Done, out *report.Report) {
 	bit, of, bitOf := 0, map[string]int{}, map[string]int{}
 	for _, d := range done {
 		of[d.Kind]++

@@ -41,7 +41,7 @@ func TestRounds(t *testing.T) {
 	c := newQuiet()
 	var mu sync.Mutex
 	var begun, finished []int
-	done, err := trial.Run(context.Background(), c, 1, io.Discard, func(ctx context.Context, n int) error {
+	done, err := trial.run(context.Background(), c, 1, io.Discard, func(ctx context.Context, n int) error {
 		mu.Lock()
 		if begun = append(begun, n); len(begun) == 4 {
 			close(c.enough)
@@ -81,7 +81,7 @@ func TestRounds(t *testing.T) {
 func TestRoundFails(t *testing.T) {
 	trial := Trial{Nodes: 3, For: time.Hour, Every: time.Second, Lasts: time.Second, Faults: "kill"}
 	broken := errors.New("broken")
-	_, err := trial.Run(context.Background(), newQuiet(), 1, io.Discard, func(ctx context.Context, n int) error {
+	_, err := trial.run(context.Background(), newQuiet(), 1, io.Discard, func(ctx context.Context, n int) error {
 		if n == 1 {
 			return broken
 		}
@@ -95,7 +95,7 @@ func TestRoundFails(t *testing.T) {
 
 func TestSum(t *testing.T) {
 	var r report.Report
-	Sum([]nodes.Done{{Kind: "kill", Bit: "a new term"}, {Kind: "pause"}, {Kind: "kill"}}, &r)
+	sum([]nodes.Done{{Kind: "kill", Bit: "a new term"}, {Kind: "pause"}, {Kind: "kill"}}, &r)
 	for name, want := range map[string]float64{"faults": 3, "faults that bit": 1, "... kill, of which bit 1": 2, "... pause, of which bit 0": 1} {
 		if n, ok := r.Get(name); !ok || n != want {
 			t.Errorf("%s: %v, want %v", name, n, want)
