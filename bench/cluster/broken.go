@@ -88,19 +88,27 @@ func command(dir string, env []string, name string, args ...string) error {
 	return nil
 }
 
-// turn makes a run of broken nodes in which the judges found something one that went well, and the other way round.
-func (o *options) turn(r *report.Report) {
-	found := o.found
-	for _, v := range r.Violations[:min(len(r.Violations), 3)] {
-		fmt.Fprintf(os.Stderr, "run: %.300s\n", v)
+// turn makes a run of broken nodes in which the judges found something one that went well, and the other way round. What they found counts
+// only where something was done: of nodes that do nothing anything can be found.
+func (o *options) turn(r *report.Report, acked int64) {
+	for _, v := range r.Violations {
+		fmt.Fprintf(os.Stderr, "run: %.500s\n", v)
 	}
+	found := o.found
 	r.Violations = nil
 	r.Conditions += fmt.Sprintf(", broken on purpose: %s", o.broken)
 	r.Add("what the judges found", float64(len(found)), "")
-	for _, v := range found[:min(len(found), 5)] {
-		fmt.Fprintf(os.Stderr, "found: %.300s\n", v)
+	kinds := map[string]bool{}
+	for _, v := range found {
+		if kind := kindOf(v); !kinds[kind] {
+			kinds[kind] = true
+			r.Note("found: %.500s", v)
+		}
 	}
-	if len(found) == 0 {
+	switch {
+	case acked == 0:
+		r.Violate("the nodes are broken (%s), and nothing was asked of them that they acknowledged", o.broken)
+	case len(found) == 0:
 		r.Violate("the nodes are broken (%s), and the judges found nothing", o.broken)
 	}
 }

@@ -7,8 +7,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"queen/bench/internal/nodes"
 )
 
 // TestPatches: what nodes are broken with fits the tree as it is.
@@ -32,21 +30,4 @@ func TestPatches(t *testing.T) {
 	all, err := os.ReadDir("testdata")
 	require.NoError(t, err)
 	require.Len(t, all, found, "each patch has a name")
-}
-
-// TestPlan: a campaign has each kind, at least 60 runs, some of five nodes, and each run's faults exist.
-func TestPlan(t *testing.T) {
-	all := (&campaign{}).plan(&options{other: "x", seed: 7})
-	require.GreaterOrEqual(t, len(all), 60)
-	five := 0
-	for i, p := range all {
-		require.Equal(t, i, p.number)
-		require.Equal(t, 7+uint64(i), p.seed)
-		require.NoError(t, nodes.CheckKinds((&options{faults: p.faults}).kinds()))
-		if p.nodes == 5 {
-			five++
-		}
-	}
-	require.Greater(t, five, 10)
-	require.Less(t, len((&campaign{}).plan(&options{})), len(all), "without another binary there is no upgrade")
 }

@@ -13,10 +13,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"queen/bench/internal/child"
+	"queen/bench/internal/lossyfs"
 	"queen/bench/internal/nodes"
 	"queen/bench/internal/report"
 )
@@ -86,9 +86,10 @@ func (k *campaign) run(o *options) (failed int, err error) {
 		return 0, errors.New("-campaign: -parallel is at least 1, and nothing is broken on purpose")
 	}
 	all := k.plan(o)
-	if k.from < 0 || k.from >= len(all) {
-		return 0, fmt.Errorf("-from %d: the campaign has the runs 0 to %d", k.from, len(all)-1)
+	if k.from < 0 || k.from >= len(all) || k.count < 0 {
+		return 0, fmt.Errorf("-from %d -count %d: the campaign has the runs 0 to %d", k.from, k.count, len(all)-1)
 	}
+	lossyfs.Detach(o.dir) // of runs that were killed
 	if all = all[k.from:]; k.count > 0 {
 		all = all[:min(k.count, len(all))]
 	}
@@ -110,16 +111,23 @@ func (k *campaign) run(o *options) (failed int, err error) {
 		defer f.Close()
 		lines = io.MultiWriter(os.Stdout, f)
 	}
-	fmt.Fprintf(lines, "campaign of %s: %d runs of %v, %d at a time\n", time.Now().UTC().Format(time.RFC3339), len(all), o.seconds, k.parallel)
-	failed, acked, bit := k.runAll(all, dir, o, lines)
-	fmt.Fprintf(lines, "%d runs, %d failed, %.0f operations acknowledged, %.0f faults that bit\n", len(all), failed, acked, bit)
-	if failed > 0 {
-		return failed, nil
+	fmt.Fprintf(lines, "campaign of %s: %d runs of %v, %d at a time; logs are in %s\n", time.Now().UTC().Format(time.RFC3339), len(all), o.seconds,
+		k.parallel, dir)
+	t := k.runAll(all, dir, o, lines)
+	fmt.Fprintf(lines, "%d runs, %d failed, %.0f operations acknowledged, %.0f faults, %.0f of them bit\n", len(all), t.failed, t.acked, t.faults, t.bit)
+	if t.failed > 0 {
+		return t.failed, nil
 	}
 	return 0, os.RemoveAll(dir)
 }
 
-func (k *campaign) runAll(all []planned, dir string, o *options, lines io.Writer) (failed int, acked, bit float64) {
+// total is what runs came to together.
+type total struct {
+	failed             int
+	acked, faults, bit float64
+}
+
+func (k *campaign) runAll(all []planned, dir string, o *options, lines io.Writer) (t total) {
 	next := make(chan planned)
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -130,11 +138,11 @@ func (k *campaign) runAll(all []planned, dir string, o *options, lines io.Writer
 			for p := range next {
 				r, why := p.run(dir, o)
 				mu.Lock()
-				fmt.Fprintln(lines, p.line(o, r, why))
+				fmt.Fprint(lines, p.lines(o, r, why))
 				if why != "" {
-					failed++
+					t.failed++
 				}
-				acked, bit = acked+value(r, "acknowledged"), bit+value(r, "faults that bit")
+				t.acked, t.faults, t.bit = t.acked+value(r, "acknowledged"), t.faults+value(r, "faults"), t.bit+value(r, "faults that bit")
 				mu.Unlock()
 			}
 		}()
@@ -144,11 +152,11 @@ func (k *campaign) runAll(all []planned, dir string, o *options, lines io.Writer
 	}
 	close(next)
 	wg.Wait()
-	return failed, acked, bit
+	return t
 }
 
-// beyond is how long a run may take beside its load: to start, to let everything be consumed, to judge.
-const beyond = 8 * time.Minute
+// beyond is how long a run may take beside its load before it is ended: longer than it gives itself, so that it says why.
+const beyond = endWithin + 6*time.Minute
 
 // run is one run, in a process of its own. why is "" when it went well.
 func (p *planned) run(dir string, o *options) (r *report.Report, why string) {
@@ -157,12 +165,7 @@ func (p *planned) run(dir string, o *options) (r *report.Report, why string) {
 	if err != nil {
 		return r, err.Error()
 	}
-	args := []string{"-json", "-binary", o.binary, "-faults", p.faults, "-nodes", fmt.Sprint(p.nodes), "-seed", fmt.Sprint(p.seed)}
-	flag.Visit(func(f *flag.Flag) {
-		if !slices.Contains(notPassed, f.Name) {
-			args = append(args, "-"+f.Name+"="+f.Value.String())
-		}
-	})
+	args := append([]string{"-json", "-binary", o.binary}, p.args(o)...)
 	said := filepath.Join(dir, fmt.Sprintf("run%03d.log", p.number))
 	log, err := os.Create(said)
 	if err != nil {
@@ -180,7 +183,7 @@ func (p *planned) run(dir string, o *options) (r *report.Report, why string) {
 	case <-process.Ended():
 	case <-time.After(o.seconds + beyond):
 		process.Kill()
-		detach(o.dir)
+		lossyfs.Detach(o.dir)
 		return r, fmt.Sprintf("it did not end; %s", said)
 	}
 	if err := json.Unmarshal(out.Bytes(), r); err != nil {
@@ -190,27 +193,10 @@ func (p *planned) run(dir string, o *options) (r *report.Report, why string) {
 	if len(r.Violations) > 0 {
 		return r, fmt.Sprintf("%d violations: %.500s; %s; %s", len(r.Violations), r.Violations[0], r.Conditions, said)
 	}
-	os.Remove(said)
+	if code := process.ExitCode(); code != 0 {
+		return r, fmt.Sprintf("exit code %d; %s", code, said)
+	}
 	return r, ""
-}
-
-// detach takes away what a killed run left mounted. Runs below other directories are not touched; one that goes on below this one, at the
-// same time, is known by a file system that answers.
-func detach(dir string) {
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return
-	}
-	text, _ := os.ReadFile("/proc/mounts")
-	for line := range strings.Lines(string(text)) {
-		fields := strings.Fields(line)
-		if len(fields) < 2 || !strings.HasPrefix(fields[1], dir+"/") {
-			continue
-		}
-		if _, err := os.Stat(fields[1]); errors.Is(err, syscall.ENOTCONN) {
-			_ = syscall.Unmount(fields[1], syscall.MNT_DETACH)
-		}
-	}
 }
 
 func value(r *report.Report, name string) float64 {
@@ -218,16 +204,37 @@ func value(r *report.Report, name string) float64 {
 	return n
 }
 
-// line is what is told of a run.
-func (p *planned) line(o *options, r *report.Report, why string) string {
+// lines are what is told of a run: one that says how it went, and one for each fault that says what was done and what shows that it bit.
+func (p *planned) lines(o *options, r *report.Report, why string) string {
 	var terms []string
 	for g := 1; g <= o.groups; g++ {
 		terms = append(terms, fmt.Sprintf("+%.0f", value(r, fmt.Sprintf("new terms of raft group %d", g))))
 	}
 	verdict := "ok"
 	if why != "" {
-		verdict = "FAILED: " + strings.ReplaceAll(why, "\n", " | ")
+		verdict = "FAILED: " + strings.ReplaceAll(why, "\n", " | ") + "; again: " + p.again(o)
 	}
-	return fmt.Sprintf("run %d: %s, %d nodes, %d groups, seed %d: acknowledged %.0f, faults %.0f, bit %.0f, terms %s: %s", p.number, p.faults, p.nodes,
-		o.groups, p.seed, value(r, "acknowledged"), value(r, "faults"), value(r, "faults that bit"), strings.Join(terms, " "), verdict)
+	var b strings.Builder
+	fmt.Fprintf(&b, "run %d: %s, %d nodes, %d groups, %d tenants, seed %d: acknowledged %.0f, faults %.0f, bit %.0f, terms %s: %s\n", p.number, p.faults,
+		p.nodes, o.groups, o.tenants, p.seed, value(r, "acknowledged"), value(r, "faults"), value(r, "faults that bit"), strings.Join(terms, " "), verdict)
+	for _, n := range r.Notes {
+		fmt.Fprintf(&b, "  %s\n", strings.ReplaceAll(n, "\n", " | "))
+	}
+	return b.String()
+}
+
+// again is the command that makes the run once more.
+func (p *planned) again(o *options) string {
+	return "go run ./bench/cluster " + strings.Join(p.args(o), " ")
+}
+
+// args are those of the run: its own and what the campaign was told.
+func (p *planned) args(o *options) []string {
+	args := []string{"-faults", p.faults, "-nodes", fmt.Sprint(p.nodes), "-seed", fmt.Sprint(p.seed)}
+	flag.Visit(func(f *flag.Flag) {
+		if !slices.Contains(notPassed, f.Name) {
+			args = append(args, "-"+f.Name+"="+f.Value.String())
+		}
+	})
+	return args
 }

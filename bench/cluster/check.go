@@ -3,42 +3,54 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"math"
 	"time"
 
-	"queen/bench/internal/nodes"
 	"queen/bench/internal/report"
 )
 
 // judge holds what is there at the end, on every node, against what clients were told, and tells what was found before.
-func judge(c *nodes.Cluster, h *history, r *report.Report) {
+func judge(c servers, h *history, r *report.Report) {
+	if h.isBroken() {
+		h.patience.most = min(h.patience.most, failedBehind)
+	}
 	h.judgeTaken() // before the nodes are read: what they have beyond what was told is nobody's
-	h.check(h.keys.judge(math.MaxInt)...)
+	h.judgeKeys()
 	for node := range c.Len() {
-		if !c.Up(node) {
-			continue // it ended by itself, which is told elsewhere
-		}
-		k := newClient(c, h, 1, node)
-		for k.tenant = range h.tenants {
-			if h.silent[node] {
-				break // that is told already
-			}
-			for _, l := range h.order {
-				if l.tenant == k.tenant && len(l.sent) > 0 {
-					k.judgeLane(l)
-				}
-			}
-			k.judgeCounters()
-			k.judgeLetters()
-			k.judgeTimers()
+		if c.Up(node) { // else it ended by itself, which is told elsewhere
+			newClient(c, h, 1, node).judgeNode()
 		}
 	}
 	if h.kafka != nil {
 		h.judgeKafka(c)
 	}
+	for node := range c.Len() {
+		if h.patience.over(node) {
+			h.violate("node %d did not answer the judges as it has to for %v: it was not judged to its end", node+1, h.patience.most)
+		}
+	}
 	h.judgeGroups(r)
 	h.tell(r)
 	h.count(r)
+}
+
+// judgeNode reads what the client's node holds of every tenant, for as long as it is waited for.
+func (k *client) judgeNode() {
+	var all []func()
+	for t := range k.h.tenants {
+		all = append(all, func() { k.tenant = t })
+		for _, l := range k.h.order {
+			if l.tenant == t && len(l.sent) > 0 {
+				all = append(all, func() { k.judgeLane(l) })
+			}
+		}
+		all = append(all, k.judgeCounters, k.judgeLetters, k.judgeTimers)
+	}
+	for _, judge := range all {
+		if k.h.patience.over(k.at) {
+			return
+		}
+		judge()
+	}
 }
 
 // judgeTaken wants all that is in a lane with consumers to have been acked.
@@ -154,24 +166,13 @@ type fetched struct {
 	HighWatermark int64
 }
 
-// behindMost is how long a node may take to have what another one has.
-const behindMost = 30 * time.Second
-
 // fetch reads a partition from the client's node, up to where any node says that it ends. It stops at the first error.
 func (k *client) fetch(queue, partition string, visit func(*record) error) error {
-	end, err := k.end(queue, partition)
-	switch {
-	case err != nil:
-		return err
-	case k.h.silent[k.at]:
-		return fmt.Errorf("%s/%s: the node does not answer", queue, partition)
-	}
-	for at, since := int64(0), time.Now(); at < end; {
+	end := k.end(queue, partition)
+	for at := int64(0); at < end; {
+		asked := time.Now()
 		f, ok := k.fetchFrom(k.at, queue, partition, at, 8<<20, 200)
-		switch {
-		case ok && len(f.Records) > 0:
-			since = time.Now()
-		case time.Since(since) > behindMost:
+		if (!ok || len(f.Records) == 0) && !k.h.patience.again(k.at, asked) {
 			return fmt.Errorf("%s/%s can not be read from offset %d on, another node has %d messages (%s)", queue, partition, at, end, f.Error)
 		}
 		for i := range f.Records {
@@ -189,25 +190,19 @@ func (k *client) fetch(queue, partition string, visit func(*record) error) error
 }
 
 // end is the highest end of a partition that a node tells.
-func (k *client) end(queue, partition string) (end int64, err error) {
+func (k *client) end(queue, partition string) (end int64) {
 	for node := range k.c.Len() {
-		if !k.c.Up(node) || k.h.silent[node] {
-			continue
-		}
-		for since := time.Now(); ; {
+		for k.c.Up(node) && !k.h.patience.over(node) {
+			asked := time.Now()
 			f, ok := k.fetchFrom(node, queue, partition, 0, 1, 0)
 			if ok {
 				end = max(end, f.HighWatermark)
 				break
 			}
-			if time.Since(since) > behindMost {
-				k.h.silent[node] = true
-				return 0, fmt.Errorf("node %d does not say where %s/%s ends: %s", node+1, queue, partition, f.Error)
-			}
-			time.Sleep(50 * time.Millisecond)
+			k.h.patience.again(node, asked)
 		}
 	}
-	return end, nil
+	return end
 }
 
 // fetchFrom asks a node once. A queue or partition that it does not know is empty.
@@ -225,12 +220,12 @@ func (k *client) fetchFrom(node int, queue, partition string, offset int64, byte
 	return f, f.Error == "" || f.Error == "UNKNOWN_TOPIC_OR_PARTITION"
 }
 
-// patient calls the client's node until its answer has a status; false when it has none for a while.
+// patient calls the client's node until its answer has a status; false when the node is waited for no more.
 func (k *client) patient(status int, method, path string, body, out any) bool {
-	for since := time.Now(); time.Since(since) < behindMost; time.Sleep(50 * time.Millisecond) {
-		if k.call(method, path, body, out) == status {
-			return true
+	for asked := time.Now(); k.call(method, path, body, out) != status; asked = time.Now() {
+		if !k.h.patience.again(k.at, asked) {
+			return false
 		}
 	}
-	return false
+	return true
 }

@@ -9,15 +9,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/kversion"
-
-	"queen/bench/internal/nodes"
 )
 
 // judgeKafka reads the topics over Kafka from each node itself, as a reader of committed records.
-func (h *history) judgeKafka(c *nodes.Cluster) {
+func (h *history) judgeKafka(c servers) {
 	var brokers []*broker
 	for node := range c.Len() {
-		if !c.Up(node) {
+		if !c.Up(node) || h.patience.over(node) {
 			continue
 		}
 		// The newest version in which topics are fetched by name.
@@ -27,17 +25,18 @@ func (h *history) judgeKafka(c *nodes.Cluster) {
 			return
 		}
 		defer cl.Close()
-		brokers = append(brokers, &broker{node, cl.SeedBrokers()[0]})
+		brokers = append(brokers, &broker{node, cl.SeedBrokers()[0], &h.patience})
 	}
 	for _, topic := range []string{natTopic, kafTopic, outTopic} {
 		for p := range topicLanes {
 			end := int64(0)
 			for _, b := range brokers {
-				if resp, err := b.fetch(topic, p, 0); err == nil {
-					end = max(end, resp.LastStableOffset)
-				}
+				end = max(end, b.end(topic, p))
 			}
 			for _, b := range brokers {
+				if h.patience.over(b.node) {
+					continue
+				}
 				if err := b.judge(h, topic, p, end); err != nil {
 					h.violate("read over Kafka from node %d: %v", b.node+1, err)
 				}
@@ -72,8 +71,23 @@ func (b *broker) judge(h *history, topic string, partition int, end int64) error
 
 // broker is one node as a Kafka client reads it.
 type broker struct {
-	node int
-	conn *kgo.Broker
+	node     int
+	conn     *kgo.Broker
+	patience *patience
+}
+
+// end is where the node says that a partition ends, 0 when it does not.
+func (b *broker) end(topic string, partition int) int64 {
+	if b.patience.over(b.node) {
+		return 0
+	}
+	asked := time.Now()
+	resp, err := b.fetch(topic, partition, 0)
+	if err != nil {
+		b.patience.again(b.node, asked) // who does not answer is found when it is read
+		return 0
+	}
+	return resp.LastStableOffset
 }
 
 // copying judges a partition that transactions made of a lane.
@@ -110,16 +124,16 @@ func (c *copying) end() error {
 // read gives the records of a partition from the node, up to its end, which is no lower than least. It stops at the first
 // error.
 func (b *broker) read(topic string, partition int, least int64, visit func(*kgo.Record) error) error {
-	for at, since := int64(0), time.Now(); ; {
+	for at := int64(0); ; {
+		asked := time.Now()
 		resp, err := b.fetch(topic, partition, at)
 		if err == nil {
 			err = kerr.ErrorForCode(resp.ErrorCode)
 		}
 		if err != nil || at < least && len(resp.RecordBatches) == 0 {
-			if time.Since(since) > behindMost {
+			if !b.patience.again(b.node, asked) {
 				return fmt.Errorf("%s/%d can not be read from offset %d on: %v", topic, partition, at, err)
 			}
-			time.Sleep(50 * time.Millisecond)
 			continue
 		}
 		part, next := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{Offset: at, IsolationLevel: kgo.ReadCommitted(), Topic: topic,
@@ -132,11 +146,12 @@ func (b *broker) read(topic string, partition int, least int64, visit func(*kgo.
 				return err
 			}
 		}
-		if next > at {
-			at, since = next, time.Now()
-		} else if at >= resp.LastStableOffset {
+		switch {
+		case next > at:
+			at = next
+		case at >= resp.LastStableOffset:
 			return nil
-		} else if time.Since(since) > behindMost {
+		case !b.patience.again(b.node, asked):
 			return fmt.Errorf("%s/%d gives nothing at offset %d, and says that it ends at %d", topic, partition, at, resp.LastStableOffset)
 		}
 	}

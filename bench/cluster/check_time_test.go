@@ -142,12 +142,13 @@ func TestJudgeOfKeys(t *testing.T) {
 
 func TestKeysAreJudgedEraByEra(t *testing.T) {
 	var h keyHistory
+	goOn := func() bool { return false }
 	bad := []porcupine.Operation{{Input: keyInput{kind: keyGet}, Call: 0, Output: keyOutput{found: true, value: 1, version: 1}, Return: 1}}
 	h.add(keyName{0, 1, 3}, bad[0])
-	if errs := h.judge(3); len(errs) != 0 || len(h.ops) != 1 {
+	if errs := h.judge(3, goOn); len(errs) != 0 || len(h.ops) != 1 {
 		t.Errorf("an era that goes on is judged: %v", errs)
 	}
-	judged(t, "the era before", "tenant 0: 1 operations on key k1-3", h.judge(4)...)
+	judged(t, "the era before", "tenant 0: 1 operations on key k1-3", h.judge(4, goOn)...)
 	if len(h.ops) != 0 || h.done != 1 {
 		t.Errorf("%d keys are left of those that were judged", len(h.ops))
 	}

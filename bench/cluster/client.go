@@ -9,13 +9,21 @@ import (
 	"strconv"
 	"sync/atomic"
 	"time"
-
-	"queen/bench/internal/nodes"
 )
+
+// servers are the nodes as clients see them: a nodes.Cluster.
+type servers interface {
+	Len() int
+	// Up reports that a node runs.
+	Up(i int) bool
+	// URL is where it serves HTTP, Kafka the address where it serves Kafka's clients.
+	URL(i int) string
+	Kafka(i int) string
+}
 
 // client speaks for one tenant to one node at a time, and to the next one after a failure.
 type client struct {
-	c           *nodes.Cluster
+	c           servers
 	h           *history
 	at          int
 	tenant      int
@@ -26,7 +34,7 @@ type client struct {
 	over        *atomic.Bool // set when the run is given up; nil where nobody gives it up
 }
 
-func newClient(c *nodes.Cluster, h *history, seed uint64, number int) *client {
+func newClient(c servers, h *history, seed uint64, number int) *client {
 	return &client{c: c, h: h, at: number % c.Len(), number: number, r: rand.New(rand.NewPCG(seed, uint64(number))),
 		http: &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 4}}}
 }

@@ -5,11 +5,15 @@
 //
 // What is done to the nodes is bench/internal/nodes' affair: -help names the faults. Several, separated by +, are done together. A run fails
 // when a judge finds something, when a node ended by itself or does not come back, when too little was acknowledged (-least) or when
-// no fault is known to have bitten; its directory stays then, with the logs of the nodes and the history. A campaign is a run for
-// each fault and for pairs of them, with three and five nodes, each in a process of its own, with a line for each; it can be split (-from,
-// -count) and is 0 only if all went well. With -broken the nodes are broken on purpose, and the run is 0 only if the judges found it:
-// their flushes are not done, leases are not looked at when entries are applied, or pushes are answered before they are committed (patches
-// of a copy of the tree, in testdata). -failovers and -transfers measure instead how long calls wait when the leader is killed or hands over.
+// of a kind of fault nothing shows that it bit; its directory stays then, with the logs of the nodes and the history. After the load everything has to be
+// consumed: as long as consumers get on they are waited for, up to six minutes, and when nothing moves for one what tells why is written
+// into stall/ (stall.go), and the nodes' goroutines into their logs. A run ends with a verdict, whatever hangs (verdict.go).
+//
+// A campaign is a run for each fault and for pairs of them, with three and five nodes, each in a process of its own, with a line for each and
+// one for each of its faults, which says what shows that it bit; it can be split (-from, -count, with the same -seed) and is 0 only if all went
+// well. With -broken the nodes are broken on purpose, and the run is 0 only if the judges found it: their flushes are not done, leases
+// are not looked at when entries are applied, or pushes are answered before they are committed (patches of a copy of the tree as it was
+// committed, in testdata). -failovers and -transfers measure instead how long calls wait when the leader is killed or hands over.
 //
 // Clients are there once for each tenant, and tenants in each raft group; as the default tenant there are clients of Kafka, too, which share
 // topics with native ones. Judged are, most of it while the run goes on:
@@ -28,5 +32,5 @@
 // Times are those of this process: what came is compared with what had been sent before, and no clock of a node is believed. While wall
 // clocks of nodes jump, timers may be early, but the group's time stays near.
 //
-// Read first: main.go, campaign.go; load.go (who the clients are); lane.go and taking.go (what is kept of a partition); check.go.
+// Read first: main.go, campaign.go; load.go (who the clients are); lane.go and taking.go (what is kept of a partition); check.go, drain.go.
 package main

@@ -52,13 +52,15 @@ type history struct {
 	letters []*letterHistory // by tenant
 	timers  []*timerHistory  // by tenant
 	kafka   *kafkaHistory    // nil without Kafka
-	silent  map[int]bool     // nodes that do not answer the judges, which ask them no more; only these use it
+
+	patience patience
 
 	acked, delivered, repeated atomic.Int64 // operations acknowledged, of any kind; messages delivered; duplicates asked for
 
 	mu struct {
 		sync.Mutex
-		broken []string // promises, found while the run goes on
+		broken []string       // promises, found while the run goes on
+		alike  map[string]int // how many of a kind were found
 		more   int
 	}
 }
@@ -71,7 +73,7 @@ type place struct {
 
 func newHistory(o options) *history {
 	h := &history{begin: time.Now(), clocks: strings.Contains(o.faults, "clock"), tenants: make([]string, max(o.tenants, 1)), groups: max(o.groups, 1),
-		lanes: map[place]*lane{}, silent: map[int]bool{}}
+		lanes: map[place]*lane{}, patience: newPatience()}
 	for t := range h.tenants {
 		for p := range o.partitions {
 			h.lane(t, plainQueue, fmt.Sprint("p", p), 1+p%2) // every other one has two writers
@@ -119,15 +121,37 @@ func (h *history) of(tenant int, queue string) (all []*lane) {
 
 func (h *history) now() time.Duration { return time.Since(h.begin) }
 
+// Of broken promises so many are told, and of one kind so many, so that what is found a thousand times leaves room for what is found once.
+const (
+	brokenMost = 100
+	alikeMost  = 10
+)
+
 // violate notes a broken promise.
 func (h *history) violate(format string, args ...any) {
+	found := fmt.Sprintf(format, args...)
+	kind := kindOf(found)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if len(h.mu.broken) < 100 {
-		h.mu.broken = append(h.mu.broken, fmt.Sprintf(format, args...))
+	if h.mu.alike == nil {
+		h.mu.alike = map[string]int{}
+	}
+	if h.mu.alike[kind]++; len(h.mu.broken) < brokenMost && h.mu.alike[kind] <= alikeMost {
+		h.mu.broken = append(h.mu.broken, found)
 	} else {
 		h.mu.more++
 	}
+}
+
+// kindOf is what was found without what it was found in: words with digits are left out.
+func kindOf(found string) string {
+	words := strings.Fields(found)
+	for i, w := range words {
+		if strings.ContainsAny(w, "0123456789") {
+			words[i] = "#"
+		}
+	}
+	return strings.Join(words, " ")
 }
 
 // isBroken reports that a promise was found broken.

@@ -11,8 +11,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
-
-	"queen/bench/internal/report"
 )
 
 const (
@@ -37,16 +35,6 @@ func newKafkaHistory() *kafkaHistory {
 		}
 	}
 	return h
-}
-
-// unfinished tells what the consumers of Kafka left.
-func (h *kafkaHistory) unfinished(r *report.Report) {
-	for at, f := range h.follows {
-		r.Violate("Kafka's group has read %s/%s up to offset %d", at.queue, at.partition, f.end())
-	}
-	for p := range h.moved {
-		r.Violate("transactions have taken %s/%d up to offset %d", kafTopic, p, h.moved[p].Load())
-	}
 }
 
 // kafkaOpts are those of every client: they give a node that does not answer up soon, and never the call.

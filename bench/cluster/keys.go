@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"sync"
 	"time"
 
@@ -218,31 +219,31 @@ var keyModel = porcupine.NondeterministicModel{
 	Equal: func(a, b any) bool { return a == b },
 }
 
+// keyMost is how long one key may take to be judged, keysMost how long all may take that are left at the end.
+const (
+	keyMost  = 30 * time.Second
+	keysMost = 2 * time.Minute
+)
+
 // judgeKey judges all operations on one key.
 func judgeKey(ops []porcupine.Operation) error {
 	model := keyModel.ToModel()
-	switch porcupine.CheckOperationsTimeout(model, ops, 30*time.Second) {
+	switch porcupine.CheckOperationsTimeout(model, ops, keyMost) {
 	case porcupine.Ok:
 		return nil
 	case porcupine.Unknown:
-		return errors.New("they could not be judged within 30 seconds")
+		return fmt.Errorf("they could not be judged within %v", keyMost)
 	}
 	return errors.New("they are not linearizable")
 }
 
-// judge judges the keys of eras before one, and forgets them.
-func (h *keyHistory) judge(before int) (errs []error) {
-	old := map[keyName][]porcupine.Operation{}
-	h.mu.Lock()
-	for n, ops := range h.ops {
-		if n.era < before {
-			old[n] = ops
-			h.done += len(ops)
-			delete(h.ops, n)
+// judge judges the keys of eras before one, and forgets them, until it is told to stop.
+func (h *keyHistory) judge(before int, stop func() bool) (errs []error) {
+	for !stop() {
+		n, ops := h.take(before)
+		if len(ops) == 0 {
+			break
 		}
-	}
-	h.mu.Unlock()
-	for n, ops := range old {
 		if err := judgeKey(ops); err != nil {
 			errs = append(errs, fmt.Errorf("tenant %d: %d operations on key %v: %w", n.tenant, len(ops), n, err))
 		}
@@ -250,11 +251,34 @@ func (h *keyHistory) judge(before int) (errs []error) {
 	return errs
 }
 
+// take gives what was done to some key of an era before one, and forgets it.
+func (h *keyHistory) take(before int) (n keyName, ops []porcupine.Operation) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for n, ops = range h.ops {
+		if n.era < before {
+			h.done += len(ops)
+			delete(h.ops, n)
+			return n, ops
+		}
+	}
+	return keyName{}, nil
+}
+
 // judgeOnTheWay judges what nobody uses any more until the load has ended. Calls end within seconds, so an era that is two
 // back is complete.
 func (h *keyHistory) judgeOnTheWay(w *crew) {
 	for !w.made.Load() && !w.over.Load() {
 		time.Sleep(time.Second)
-		w.h.check(h.judge(int(w.h.now()/keyEra) - 1)...)
+		w.h.check(h.judge(int(w.h.now()/keyEra)-1, w.over.Load)...)
+	}
+}
+
+// judgeKeys judges all that is left, once nobody is at it any more.
+func (h *history) judgeKeys() {
+	end := time.Now().Add(keysMost)
+	h.check(h.keys.judge(math.MaxInt, func() bool { return time.Now().After(end) })...)
+	if n := len(h.keys.ops); n > 0 {
+		h.violate("what was done to %d keys could not be judged within %v", n, keysMost)
 	}
 }

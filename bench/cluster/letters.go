@@ -98,17 +98,22 @@ type letter struct {
 	Data                                                         json.RawMessage
 }
 
-// judgeLetters reads the list by way of the client's node, which may be behind for a while.
+// lettersMost is how long a list of dead letters may be behind.
+const lettersMost = 5 * time.Second
+
+// judgeLetters reads the list by way of the client's node.
 func (k *client) judgeLetters() {
 	var errs []error
-	for since := time.Now(); time.Since(since) < behindMost/6; time.Sleep(200 * time.Millisecond) {
+	for begin := time.Now(); len(errs) == 0 || time.Since(begin) < lettersMost; time.Sleep(200 * time.Millisecond) {
+		asked := time.Now()
 		all, ok := k.deadLetters()
-		if !ok {
+		if ok {
+			if errs = judgeLetters(all, k.h.of(k.tenant, poisonQueue)); len(errs) == 0 {
+				return
+			}
+		} else if !k.h.patience.again(k.at, asked) {
 			errs = []error{errors.New("dead letters can not be listed")}
-			continue
-		}
-		if errs = judgeLetters(all, k.h.of(k.tenant, poisonQueue)); len(errs) == 0 {
-			return
+			break
 		}
 	}
 	for _, err := range errs {

@@ -3,11 +3,11 @@ package main
 import (
 	"context"
 	"flag"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"queen/bench/internal/nodes"
 	"queen/bench/internal/report"
 )
 
@@ -27,7 +27,7 @@ func loadFlags(o *options) {
 
 // crew is who loads the nodes. Makers work until they are stopped; takers until all that was made is taken.
 type crew struct {
-	c              *nodes.Cluster
+	c              servers
 	h              *history
 	o              *options
 	stop, made     atomic.Bool // makers are to end; have ended
@@ -36,6 +36,8 @@ type crew struct {
 	cancel         context.CancelFunc
 	makers, takers sync.WaitGroup
 	number         int
+	dir            string // of the run
+	stalled        bool   // it does not come to an end, and was given up
 }
 
 func (w *crew) client(tenant int) *client {
@@ -86,56 +88,49 @@ func nothingLeft(lanes []*lane) bool {
 	return true
 }
 
-// load runs the clients while harm is done, and then until everything is consumed.
-func (o *options) load(c *nodes.Cluster, h *history, r *report.Report, harm func() error) error {
-	w := &crew{c: c, h: h, o: o}
+// newCrew is a crew of nobody yet. dir is the directory of the run.
+func newCrew(c servers, h *history, o *options, dir string) *crew {
+	w := &crew{c: c, h: h, o: o, dir: dir}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
+	return w
+}
+
+// load runs the clients while harm is done, which nothing is left of then, and until everything is consumed. What keeps it from that goes into the report.
+func (w *crew) load(r *report.Report, harm func() error) error {
 	defer w.cancel()
 	if err := w.settle(); err != nil {
 		return err
 	}
-	for t := range h.tenants {
+	for t := range w.h.tenants {
 		w.hire(t)
 	}
-	w.takers.Go(func() { h.keys.judgeOnTheWay(w) })
-	if h.kafka != nil {
+	w.takers.Go(func() { w.h.keys.judgeOnTheWay(w) })
+	if w.h.kafka != nil {
 		w.hireKafka()
 	}
 	err := harm()
-	c.Heal()
 	w.stop.Store(true)
-	if !finished(&w.makers, drainMost) {
-		r.Violate("a client that writes had no answer %v after the last fault", drainMost)
-		w.giveUp()
+	if !finished(&w.makers, answersMost) {
+		w.stalls(r, fmt.Errorf("a client that writes had no answer %v after the last fault", answersMost))
 	}
 	w.made.Store(true)
-	limit := drainMost
-	if h.isBroken() {
-		limit /= 6 // what was found is found, and may be why somebody does not come to an end
-	}
-	if !finished(&w.takers, limit) {
-		h.unfinished(r)
-		w.giveUp()
-		if !finished(&w.takers, limit) {
-			r.Violate("a client that reads does not end")
+	if why := w.drain(); why != nil {
+		w.stalls(r, why)
+		if !finished(&w.takers, homeMost) {
+			r.Violate("a client that reads does not end %v after it was told to", homeMost)
 		}
 	}
 	return err
 }
 
-// drainMost is how long clients may take to come to an end once nothing does harm any more.
-const drainMost = 2 * time.Minute
-
-// finished waits for a group, within a limit.
-func finished(wg *sync.WaitGroup, limit time.Duration) bool {
-	all := make(chan struct{})
-	go func() { wg.Wait(); close(all) }()
-	select {
-	case <-all:
-		return true
-	case <-time.After(limit):
-		return false
+// stalls gives the run up, since it does not come to an end, and leaves what tells why.
+func (w *crew) stalls(r *report.Report, why error) {
+	r.Violate("%v", why)
+	for _, line := range w.explain(why) {
+		r.Violate("%s", line)
 	}
+	w.stalled = true
+	w.giveUp()
 }
 
 // giveUp has everybody stop what they wait for.
@@ -175,17 +170,4 @@ func (w *crew) hire(t int) {
 		w.maker(t, func(k *client) { k.schedule(w, i) })
 	}
 	w.taker(t, func(k *client) { k.fired(w) })
-}
-
-// unfinished tells what was left.
-func (h *history) unfinished(r *report.Report) {
-	r.Violate("not everything was consumed in time")
-	for _, l := range h.order {
-		if n := l.left(); n > 0 && consumed(l.queue) {
-			r.Violate("%v: %d messages of %d were not consumed", l, n, l.top())
-		}
-	}
-	if h.kafka != nil {
-		h.kafka.unfinished(r)
-	}
 }
