@@ -169,6 +169,9 @@ type fetched struct {
 // fetch reads a partition from the client's node, up to where any node says that it ends. It stops at the first error.
 func (k *client) fetch(queue, partition string, visit func(*record) error) error {
 	end := k.end(queue, partition)
+	if k.h.patience.over(k.at) { // it may be the only one who knows where it ends
+		return fmt.Errorf("%s/%s can not be read: the node does not answer", queue, partition)
+	}
 	for at := int64(0); at < end; {
 		asked := time.Now()
 		f, ok := k.fetchFrom(k.at, queue, partition, at, 8<<20, 200)

@@ -112,7 +112,10 @@ func (w *crew) kafkaProduce(me int) {
 			n := next[p]
 			next[p]++
 			cl.Produce(w.ctx, &kgo.Record{Topic: kafTopic, Partition: int32(p), Value: payload(me, n)}, func(r *kgo.Record, err error) {
-				if err != nil {
+				switch {
+				case err != nil && w.over.Load():
+					return // it is given up, as everything is
+				case err != nil:
 					w.h.violate("%v: record %d of producer %d: %v", l, n, me, err)
 					return
 				}
@@ -123,7 +126,7 @@ func (w *crew) kafkaProduce(me int) {
 	}
 	ctx, cancel := context.WithTimeout(w.ctx, 90*time.Second)
 	defer cancel()
-	if err := cl.Flush(ctx); err != nil {
+	if err := cl.Flush(ctx); err != nil && !w.over.Load() {
 		w.h.violate("producer %d over Kafka has records without an answer 90 s after the last fault: %v", me, err)
 	}
 }

@@ -110,8 +110,12 @@ func (w *crew) load(r *report.Report, harm func() error) error {
 	}
 	err := harm()
 	w.stop.Store(true)
-	if !finished(&w.makers, answersMost) {
-		w.stalls(r, fmt.Errorf("a client that writes had no answer %v after the last fault", answersMost))
+	limit := answersMost
+	if w.h.isBroken() {
+		limit = failedMost
+	}
+	if !finished(&w.makers, limit) {
+		w.stalls(r, fmt.Errorf("a client that writes had no answer %v after the last fault", limit))
 	}
 	w.made.Store(true)
 	if why := w.drain(); why != nil {
@@ -126,10 +130,13 @@ func (w *crew) load(r *report.Report, harm func() error) error {
 // stalls gives the run up, since it does not come to an end, and leaves what tells why.
 func (w *crew) stalls(r *report.Report, why error) {
 	r.Violate("%v", why)
+	if w.stalled {
+		return // and what was left when it was given up is known
+	}
+	w.stalled = true
 	for _, line := range w.explain(why) {
 		r.Violate("%s", line)
 	}
-	w.stalled = true
 	w.giveUp()
 }
 

@@ -80,6 +80,20 @@ func TestJudgesDoNotWaitForever(t *testing.T) {
 	}
 }
 
+// TestSilenceIsNoLoss: where nobody says what a partition holds, nothing is known to be lost.
+func TestSilenceIsNoLoss(t *testing.T) {
+	h := newHistory(options{loadOptions: loadOptions{partitions: 1}})
+	h.patience.most = 100 * time.Millisecond
+	l := h.lanes[place{0, plainQueue, "p0"}]
+	l.send(0, 1)
+	require.NoError(t, l.tell(0, 0, 0, 0))
+	refuses := httptest.NewServer(nil)
+	refuses.Close()
+	newClient(fakes{refuses.URL, refuses.URL}, h, 1, 0).judgeLane(l)
+	require.Len(t, h.mu.broken, 1)
+	require.Contains(t, h.mu.broken[0], "the node does not answer")
+}
+
 // TestProgress: who gets on is waited for, who does not is not, and which of the two it was is told.
 func TestProgress(t *testing.T) {
 	type look struct {
