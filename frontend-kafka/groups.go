@@ -19,7 +19,7 @@ import (
 func (f *Frontend) startGroups() {
 	f.groups = groups.New(groups.Options{Store: groupStore{f}, Topics: groupTopics{f}, Clock: f.opts.Clock, Logger: f.opts.Logger,
 		Owns: func(k groups.Key) bool { return f.coordinates(k.Tenant) }, ConsumerTimes: f.consumerTimes,
-		JoinDelay: f.opts.Groups.JoinDelay, SessionMin: f.opts.Groups.SessionMin, SessionMax: f.opts.Groups.SessionMax})
+		Memory: f.opts.Memory, JoinDelay: f.opts.Groups.JoinDelay, SessionMin: f.opts.Groups.SessionMin, SessionMax: f.opts.Groups.SessionMax})
 	f.timing.Go(func() { f.groups.Run(f.ended) })
 	f.timing.Go(func() { f.every(leadEvery, f.groups.LetGo) })
 	// Apart from that: reading rows may wait for a leader, and who waits for an answer must not.

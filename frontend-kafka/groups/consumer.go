@@ -58,15 +58,18 @@ const (
 
 // cmember is a member of a KIP-848 group.
 type cmember struct {
-	id, rack  string
-	instance  *string
-	client    Client
-	topics    []string // sorted
-	regex     string
-	compiled  *regexp.Regexp
-	matched   []string // topics subscribed to, by name or regex, that are there; sorted
-	assignor  string
-	rebalance time.Duration
+	id, rack string
+	instance *string
+	client   Client
+	topics   []string // sorted
+	regex    string
+	compiled *regexp.Regexp
+	// compiledBytes is about what that takes.
+	compiledBytes int
+	weight        int
+	matched       []string // topics subscribed to, by name or regex, that are there; sorted
+	assignor      string
+	rebalance     time.Duration
 
 	epoch, previous    int32
 	state              memberState
@@ -329,8 +332,11 @@ func (h *heartbeat) join() (*cmember, int16) {
 	}
 	m := c.members[id]
 	if m == nil {
-		if len(c.members) >= c.g.m.o.MaxMembers || c.said()+saidInNames(req.SubscribedTopicNames) > groupSayMax {
+		if len(c.members) >= c.g.m.o.MaxMembers {
 			return nil, kerr.GroupMaxSizeReached.Code
+		}
+		if code := c.g.fits(weightOf(id, req.InstanceID, h.client, saidInNames(req.SubscribedTopicNames))); code != 0 {
+			return nil, code
 		}
 		m = &cmember{id: id, instance: req.InstanceID, state: atTarget, assigned: assignment{}, revoking: assignment{}}
 		c.add(m)
@@ -350,6 +356,7 @@ func (c *consumer) add(m *cmember) {
 	m.timer = c.g.newTimer(func() { c.sessionEnds(m) })
 	m.overdue = c.g.newTimer(func() { c.late(m) })
 	c.members[m.id] = m
+	c.g.weigh(&m.weight, m.size())
 	if m.instance != nil {
 		c.static[*m.instance] = m
 	}
@@ -357,8 +364,9 @@ func (c *consumer) add(m *cmember) {
 
 // replace gives the place of a static member that went for a while to its next process.
 func (c *consumer) replace(old *cmember, id string) *cmember {
-	m := &cmember{id: id, instance: old.instance, topics: old.topics, regex: old.regex, compiled: old.compiled, matched: old.matched,
-		assignor: old.assignor, rebalance: old.rebalance, state: atTarget, assigned: assignment{}, revoking: assignment{}}
+	m := &cmember{id: id, instance: old.instance, topics: old.topics, regex: old.regex, compiled: old.compiled,
+		compiledBytes: old.compiledBytes, matched: old.matched, assignor: old.assignor, rebalance: old.rebalance, state: atTarget,
+		assigned: assignment{}, revoking: assignment{}}
 	target := c.target[old.id]
 	c.drop(old)
 	c.add(m)
@@ -372,6 +380,7 @@ func (c *consumer) drop(m *cmember) {
 	c.hold(m, assignment{}, assignment{})
 	c.g.m.timers.stop(m.timer)
 	c.g.m.timers.stop(m.overdue)
+	c.g.weigh(&m.weight, 0)
 	delete(c.members, m.id)
 	delete(c.target, m.id)
 	if m.instance != nil && c.static[*m.instance] == m {
@@ -419,63 +428,41 @@ func (h *heartbeat) leave() (int16, string) {
 
 // subscribe takes over what a request says of the member; fields that are absent are as they were.
 func (h *heartbeat) subscribe(m *cmember) (int16, string) {
-	req := h.req
-	m.client = h.client
+	req, next := h.req, *m
+	next.client = h.client
 	if req.RebalanceTimeoutMillis >= 0 {
-		m.rebalance = min(max(time.Duration(req.RebalanceTimeoutMillis)*time.Millisecond, time.Millisecond), rebalanceMax)
+		next.rebalance = min(max(time.Duration(req.RebalanceTimeoutMillis)*time.Millisecond, time.Millisecond), rebalanceMax)
 	}
 	if req.RackID != nil {
-		m.rack = *req.RackID
+		next.rack = *req.RackID
 	}
 	changed := false
 	if req.ServerAssignor != nil && m.assignor != *req.ServerAssignor {
-		m.assignor, changed = *req.ServerAssignor, true
+		next.assignor, changed = *req.ServerAssignor, true
 	}
 	if req.SubscribedTopicRegex != nil && *req.SubscribedTopicRegex != m.regex {
-		re, err := compile(*req.SubscribedTopicRegex)
-		if err != nil {
-			return kerr.InvalidRegularExpression.Code, err.Error()
+		if why := next.match(*req.SubscribedTopicRegex); why != "" {
+			return kerr.InvalidRegularExpression.Code, why
 		}
-		m.regex, m.compiled, changed = *req.SubscribedTopicRegex, re, true
+		changed = true
 	}
 	if req.SubscribedTopicNames != nil {
 		names := slices.Compact(slices.Sorted(slices.Values(req.SubscribedTopicNames)))
 		if !slices.Equal(names, m.topics) {
-			m.topics, changed = names, true
+			next.topics, changed = names, true
 		}
 	}
-	if changed {
+	if changed || next.client != m.client || next.rack != m.rack {
+		if code := h.c.g.fits(next.size() - m.weight); code != 0 {
+			return code, "the coordinator has no room for what its members say"
+		}
+		h.c.g.weigh(&next.weight, next.size())
+	}
+	if *m = next; changed {
 		h.c.resolved = false
 		h.c.bump()
 	}
 	return 0, ""
-}
-
-// saidInNames is the size of a subscription.
-func saidInNames(names []string) (n int) {
-	for _, name := range names {
-		n += 16 + len(name)
-	}
-	return n
-}
-
-// said is the size of what all members say.
-func (c *consumer) said() (n int) {
-	for _, m := range c.members {
-		n += saidInNames(m.topics)
-		if m.classic != nil {
-			n += saidBy(m.classic.protocols)
-		}
-	}
-	return n
-}
-
-// compile reads a regular expression of topics, which has to match the whole name; "" is none.
-func compile(s string) (*regexp.Regexp, error) {
-	if s == "" {
-		return nil, nil
-	}
-	return regexp.Compile(`^(?:` + s + `)$`)
 }
 
 func (c *consumer) alive(m *cmember) {

@@ -35,6 +35,8 @@ type group struct {
 	gone, loaded bool
 	// row is the place of the row as last written, zero while there is none.
 	row format.Place
+	// weight is the sum of those of its parts, bytes.
+	weight int
 
 	// consumer is the state of KIP-848; nil of a classic group, whose state is below.
 	consumer *consumer
@@ -56,7 +58,10 @@ type group struct {
 }
 
 // pending is a member id that was told (KIP-394).
-type pending struct{ timer *timer }
+type pending struct {
+	timer  *timer
+	weight int
+}
 
 // protocol is an assignor that a member supports, with what it says to it.
 type protocol struct {
@@ -73,6 +78,7 @@ type member struct {
 	rebalance  time.Duration
 	protocols  []protocol
 	assignment []byte
+	weight     int
 	number     uint64
 	// fresh members have not been in a generation yet.
 	fresh bool
@@ -118,6 +124,7 @@ func (g *group) add(m *member) {
 	m.number = g.joined
 	m.timer = g.newTimer(func() { g.sessionEnds(m) })
 	g.members[m.id] = m
+	g.weigh(&m.weight, m.size())
 	if m.instance != nil {
 		g.static[*m.instance] = m
 	}
@@ -131,6 +138,7 @@ func (g *group) remove(m *member, code int16) {
 	m.answerJoin(g, code)
 	m.answerSync(g, code)
 	g.m.timers.stop(m.timer)
+	g.weigh(&m.weight, 0)
 	delete(g.members, m.id)
 	if m.instance != nil && g.static[*m.instance] == m {
 		delete(g.static, *m.instance)

@@ -1,6 +1,7 @@
 package groups
 
 import (
+	"bytes"
 	"context"
 	"slices"
 	"time"
@@ -62,6 +63,9 @@ func (j *joinCall) check(m *Manager) int16 {
 		m.o.Logger.Warn("kafka: a member of a consumer group says too much to its assignors", "group", req.Group, "limit", sayMax)
 		return kerr.InvalidRequest.Code
 	}
+	for i := range j.protocols { // it lies in the request, which may have much else in it and is not kept
+		j.protocols[i].Metadata = bytes.Clone(j.protocols[i].Metadata)
+	}
 	if req.InstanceID != nil && (*req.InstanceID == "" || !isID(*req.InstanceID)) || len(req.MemberID) > 2*textMax {
 		return kerr.InvalidRequest.Code
 	}
@@ -116,6 +120,7 @@ func (j *joinCall) stranger() int16 {
 	p := &pending{}
 	p.timer = g.newTimer(func() { g.pendingEnds(id) })
 	g.pending[id] = p
+	g.weigh(&p.weight, pendingBytes+len(id))
 	g.m.timers.set(p.timer, j.session)
 	j.reply(joinRefused(req, kerr.MemberIDRequired.Code, id))
 	return 0
@@ -123,12 +128,10 @@ func (j *joinCall) stranger() int16 {
 
 // pendingEnds forgets an id that nobody used.
 func (g *group) pendingEnds(id string) {
-	p := g.pending[id]
-	if p == nil {
+	if g.pending[id] == nil {
 		return
 	}
-	g.m.timers.stop(p.timer)
-	delete(g.pending, id)
+	g.dropPending(id)
 	if g.state == Preparing {
 		g.tryComplete()
 	}
@@ -140,40 +143,24 @@ func (j *joinCall) room() int16 {
 	switch {
 	case len(g.members)+len(g.pending) >= g.m.o.MaxMembers+g.m.o.MaxPending, len(g.members) >= g.m.o.MaxMembers:
 		return kerr.GroupMaxSizeReached.Code
-	case g.said()+saidBy(j.protocols) > groupSayMax:
-		return kerr.GroupMaxSizeReached.Code
 	case len(g.members) == 0 && g.m.full():
 		g.m.o.Logger.Warn("kafka: too many consumer groups with members on this node", "limit", g.m.o.MaxGroups)
 		return kerr.CoordinatorNotAvailable.Code
 	}
-	return 0
-}
-
-// saidBy is the size of what a member says to assignors.
-func saidBy(protocols []protocol) (n int) {
-	for i := range protocols {
-		n += 64 + len(protocols[i].Name) + len(protocols[i].Metadata)
-	}
-	return n
-}
-
-// said is the size of what all members say.
-func (g *group) said() (n int) {
-	for _, m := range g.members {
-		n += saidBy(m.protocols)
-	}
-	return n
+	return g.fits(j.size(""))
 }
 
 // known has a member id: its own, or one that it was told.
 func (j *joinCall) known() int16 {
 	g, req := j.g, j.req
 	if g.pending[req.MemberID] != nil && req.InstanceID == nil {
-		g.m.timers.stop(g.pending[req.MemberID].timer)
-		delete(g.pending, req.MemberID)
+		g.dropPending(req.MemberID)
 		return j.enter(req.MemberID)
 	}
 	m, code := g.find(req.MemberID, req.InstanceID)
+	if code == 0 {
+		code = j.fits(m)
+	}
 	if code != 0 {
 		return code
 	}
@@ -219,6 +206,7 @@ func (j *joinCall) enter(id string) int16 {
 // update takes over what a request says of a member.
 func (j *joinCall) update(m *member) {
 	m.client, m.session, m.rebalance, m.protocols = j.client, j.session, j.rebalance, j.protocols
+	j.g.weigh(&m.weight, m.size())
 }
 
 // wait parks the answer. A request that waits already is from a connection that was given up.
@@ -257,6 +245,9 @@ func (g *group) tellMembers(resp *kmsg.JoinGroupResponse) {
 // fenced. While the group is stable and says the same to the assignor nobody else notices (KIP-345).
 func (j *joinCall) takeOver(old *member) int16 {
 	g := j.g
+	if code := j.fits(old); code != 0 {
+		return code
+	}
 	m := &member{id: g.m.newID(*old.instance), instance: old.instance, assignment: old.assignment, number: old.number,
 		synced: old.synced, protocols: old.protocols}
 	m.timer = g.newTimer(func() { g.sessionEnds(m) })
@@ -265,6 +256,7 @@ func (j *joinCall) takeOver(old *member) int16 {
 	old.answerJoin(g, kerr.FencedInstanceID.Code)
 	old.answerSync(g, kerr.FencedInstanceID.Code)
 	g.m.timers.stop(old.timer)
+	g.weigh(&old.weight, 0)
 	delete(g.members, old.id)
 	g.members[m.id], g.static[*m.instance] = m, m
 	if oldLeader == old.id {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -80,6 +81,9 @@ type Options struct {
 	// MaxMembers bounds the members of a group, MaxPending the ids told and not used yet, MaxGroups the groups with
 	// members on this node; defaults 2000, 1024 and 10,000.
 	MaxMembers, MaxPending, MaxGroups int
+	// Memory bounds what the clients of all groups on this node say, bytes; default 256 MiB. Rows that are there already are read
+	// however much they say.
+	Memory int64
 }
 
 const (
@@ -92,11 +96,9 @@ const (
 	// groupNameMax bounds names of groups, bytes; textMax ids of members and the like.
 	groupNameMax = 255
 	textMax      = 1024
-	// sayMax bounds what one member says of itself, bytes: metadata for assignors, topics, a regular expression.
-	// groupSayMax bounds that of all members of a group.
+	// sayMax bounds what one member says of itself, bytes: metadata for assignors, topics. groupSayMax bounds what a group weighs.
 	sayMax      = 512 << 10
 	groupSayMax = 64 << 20
-	regexMax    = 4 << 10
 )
 
 func (o Options) withDefaults() Options {
@@ -132,6 +134,9 @@ func (o Options) withDefaults() Options {
 			*n.v = n.def
 		}
 	}
+	if o.Memory == 0 {
+		o.Memory = 256 << 20
+	}
 	return o
 }
 
@@ -142,6 +147,8 @@ type Client struct{ ID, Host string }
 type Manager struct {
 	o      Options
 	timers *timers
+	// weight is the sum of those of the groups.
+	weight atomic.Int64
 	mu     sync.Mutex
 	groups map[Key]*group // those with members, and those being worked on
 }
@@ -294,7 +301,8 @@ func (g *group) forget() {
 	if g.gone {
 		return
 	}
-	g.gone = true
+	g.m.weight.Add(int64(-g.weight))
+	g.gone, g.weight = true, 0
 	g.stopTimers()
 	g.m.mu.Lock()
 	defer g.m.mu.Unlock()

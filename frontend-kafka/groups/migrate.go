@@ -110,17 +110,27 @@ func (g *group) upgrade() int16 {
 		m.answerSync(g, kerr.RebalanceInProgress.Code)
 	}
 	g.stopTimers()
-	g.members, g.static, g.pending = map[string]*member{}, map[string]*member{}, map[string]*pending{}
+	for _, m := range g.members {
+		g.weigh(&m.weight, 0)
+	}
+	for id := range g.pending {
+		g.dropPending(id)
+	}
+	g.members, g.static = map[string]*member{}, map[string]*member{}
 	g.consumer = c
 	c.bump()
 	return 0
 }
 
-// unlessOf stops the timers of members that were made for a group which did not become c: they would end sessions of nobody, and
+// unlessOf lets go of members that were made for a group which did not become c: their timers would end sessions of nobody, and
 // write the row of a group in whatever state that is.
 func (c *consumer) unlessOf(g *group) {
-	if g.consumer != c {
-		c.stopTimers()
+	if g.consumer == c {
+		return
+	}
+	c.stopTimers()
+	for _, m := range c.members {
+		g.weigh(&m.weight, 0)
 	}
 }
 
@@ -132,17 +142,25 @@ func (j *joinCall) toConsumer(code int16) int16 {
 	if req.ProtocolType != consumerType || !ok {
 		return code
 	}
+	names := slices.Compact(slices.Sorted(slices.Values(meta.Topics)))
+	was := 0
+	if at := c.named(req.MemberID, req.InstanceID); at != nil {
+		was = at.weight
+	}
+	if code := g.fits(weightOf(req.MemberID, req.InstanceID, j.client, saidBy(j.protocols)+saidInNames(names)) - was); code != 0 {
+		return code
+	}
 	m, refused := j.consumerMember(c)
 	if refused != 0 || m == nil {
 		return refused
 	}
 	m.client, m.rebalance = j.client, j.rebalance
 	m.classic = &classicMember{session: j.session, protocols: j.protocols}
-	names := slices.Compact(slices.Sorted(slices.Values(meta.Topics)))
 	if !slices.Equal(names, m.topics) {
 		m.topics, c.resolved = names, false
 		c.bump()
 	}
+	g.weigh(&m.weight, m.size())
 	c.alive(m)
 	ctx, cancel := saveContext()
 	defer cancel()
@@ -204,6 +222,14 @@ func (j *joinCall) consumerMember(c *consumer) (*cmember, int16) {
 	c.add(m)
 	c.bump()
 	return m, 0
+}
+
+// named finds a member by its instance id, or by its id where it tells none; nil when there is none.
+func (c *consumer) named(id string, instance *string) *cmember {
+	if instance != nil {
+		return c.static[*instance]
+	}
+	return c.members[id]
 }
 
 // classicOf is the member of a request of the classic protocol.

@@ -78,6 +78,7 @@ func TestOnlineMigration(t *testing.T) {
 	require.Zero(t, a.joined.ErrorCode)
 	require.Equal(t, "cooperative", *a.joined.Protocol)
 	require.NotEqual(t, a.id, a.joined.LeaderID)
+	r.mustWeigh()
 	r.restart()
 	a.sync()
 	require.Equal(t, map[string][]int32{"t": {0, 1}}, partitionsOf(t, a.synced.MemberAssignment))
@@ -118,6 +119,7 @@ func TestOnlineMigration(t *testing.T) {
 	require.Len(t, got["t"], 1)
 	require.Equal(t, 4, len(got["t"])+len(held["t"])+n.owned.size())
 	require.Equal(t, "Stable", r.describeConsumer().State)
+	r.mustWeigh()
 
 	// The last of the old ones leaves; the group stays what it is.
 	require.Zero(t, a.leave())
@@ -152,6 +154,7 @@ func TestMigrationRefusedLeavesNothing(t *testing.T) {
 	saves, due := r.store.saves, len(r.timers.due)
 	require.Equal(t, kerr.InconsistentGroupProtocol.Code, r.modern("n", "t").beat())
 	require.Len(t, r.timers.due, due)
+	r.mustWeigh()
 	for range 8 {
 		r.pass(8 * time.Second)
 		require.Zero(t, a.heartbeat())
@@ -166,4 +169,5 @@ func TestMigrationRefusedLeavesNothing(t *testing.T) {
 	r.store.rows[key("g")] = memRow{value, format.Place{Index: 1}}
 	require.Equal(t, kerr.CoordinatorNotAvailable.Code, r.modern("a", "t").beat())
 	require.Empty(t, r.timers.due)
+	require.Zero(t, r.weight.Load())
 }

@@ -64,6 +64,7 @@ func TestClassicRandom(t *testing.T) {
 					}
 				}
 				r.mustRise(&highest)
+				r.mustWeigh()
 			}
 			for turn := 0; ; turn++ {
 				for _, c := range clients {
@@ -160,6 +161,7 @@ func TestConsumerRandom(t *testing.T) {
 					}
 				}
 				r.oneOwner(members)
+				r.mustWeigh()
 				if row, ok := r.store.rows[key("g")]; ok {
 					text, err := parseRow(row.value)
 					require.NoError(t, err)

@@ -186,7 +186,8 @@ func (g *group) decodeConsumer(row *rowText) error {
 			return fmt.Errorf("%w: %w", errRow, err)
 		}
 		m := &cmember{id: r.ID, instance: r.Instance, client: Client{r.Client, r.Host}, rebalance: millis(r.Rebalance), rack: r.Rack,
-			topics: r.Names, regex: r.Regex, compiled: re, assignor: r.Assignor, epoch: r.Epoch, previous: r.Previous, state: r.State}
+			topics: r.Names, regex: r.Regex, compiled: re, compiledBytes: compiledBytes(r.Regex),
+			assignor: r.Assignor, epoch: r.Epoch, previous: r.Previous, state: r.State}
 		if m.state != unrevoked && m.state != unreleased {
 			m.state = atTarget
 		}

@@ -62,17 +62,18 @@ func (g *group) sync(m *member, req *kmsg.SyncGroupRequest, reply func(*kmsg.Syn
 	if m.id != g.leader {
 		return
 	}
-	for _, other := range g.members {
-		other.assignment = nil
-	}
+	told := make(map[string][]byte, len(req.GroupAssignment))
 	for _, a := range req.GroupAssignment {
-		if other := g.members[a.MemberID]; other != nil {
-			other.assignment = a.MemberAssignment
-		}
+		told[a.MemberID] = a.MemberAssignment
 	}
-	g.enter(Stable)
-	if code := g.save(); code != 0 {
+	code := g.assign(told)
+	if code == 0 {
+		g.enter(Stable)
+		code = g.save()
+	}
+	if code != 0 {
 		if !g.gone {
+			g.assign(nil)
 			g.enter(Completing)
 			m.answerSync(g, code)
 			g.prepare("the assignment could not be kept")
