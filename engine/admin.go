@@ -59,9 +59,9 @@ func (n *Node) SetAdmin(ctx context.Context, t format.Tenant, c AdminChange) (ap
 	if err := c.check(); err != nil {
 		return false, err
 	}
-	if !c.Delete && n.full.Load() {
+	if !c.Delete && n.diskFull() {
 		n.counters.storageRefused.Add(1)
-		return false, &Error{Code: CodeStorageFull, Message: "the disk is above its high mark; deletes still work"}
+		return false, &Error{Code: CodeStorageFull, Message: n.whyFull() + "; deletes still work"}
 	}
 	return n.setAdmin(ctx, t, &c)
 }

@@ -60,6 +60,7 @@ func (n *Node) Apply(c Committed) (Applied, error) {
 	n.keyed.snapshots.drop(n.cfg.Clock.Mono(), n.keyed.written.Load())
 	if len(fl.subs) > 0 && (n.cluster == nil || uint64(fl.header.Epoch) == n.cluster.leads.Load()) {
 		n.flights.land(fl.header.Fuse)
+		n.confirm(c.Term, fl)
 	}
 	if n.cluster != nil {
 		n.cluster.applied()

@@ -32,6 +32,7 @@ type cluster struct {
 	origin    format.Origin // likewise
 	epoch     format.Term   // likewise: of the newest Term applied
 	leads     atomic.Uint64 // the epoch this node leads with its Term applied; 0 when it does not
+	sure      atomic.Int64  // monotonic time of the newest proposal that was committed in that epoch; 0 for none
 	probe     probe
 
 	mu struct {
@@ -39,6 +40,7 @@ type cluster struct {
 		closed  bool
 		leader  format.Replica // 0: not known
 		epoch   format.Term    // of leader
+		fenced  format.Term    // nothing is under way under an epoch below it
 		changed chan struct{}  // closed at the next change
 		since   int64          // monotonic time since which there is no leader; 0: there is one
 		out     map[uint64]handed
@@ -58,6 +60,7 @@ const noLeaderAfter = 5 * time.Second
 // Errors of the inside; callers never see them.
 var (
 	errLeft   = errors.New("engine: the node has left its cluster")
+	errClock  = errors.New("engine: the wall clock is ahead of the log's time, and those of the other nodes are not known: not followed")
 	errNotNow = &Error{Code: CodeRetry, RetryAfter: time.Second, Message: "the node does not lead any more"}
 )
 
@@ -99,15 +102,41 @@ func (n *Node) join(seq Replicated) error {
 // leading reports whether this node proposes on its own account: upkeep is the leader's.
 func (n *Node) leading() bool { return n.cluster == nil || n.cluster.leads.Load() != 0 }
 
-// follows reports that this node's state may be behind what others were told.
-func (n *Node) follows() bool { return n.cluster != nil && n.cluster.leads.Load() == 0 }
+// mayLag reports that this node's state may be behind what others were told. Who leads may not have been told yet that another one
+// does: it is sure for as long after a commit of its own as nobody else can have been elected.
+func (n *Node) mayLag() bool {
+	c := n.cluster
+	if c == nil {
+		return false
+	}
+	at := c.sure.Load()
+	return c.leads.Load() == 0 || at == 0 ||
+		time.Duration(n.cfg.Clock.Mono()-at)*time.Microsecond >= c.seq.Lease()
+}
 
-// setRole notes who leads; leading is the epoch that this node leads. It wakes who waits for a leader.
-func (c *cluster) setRole(leader format.Replica, epoch, leading format.Term) {
+// role reports whether this node proposes, and a channel that is closed when that may have changed; nil on a single node.
+func (n *Node) role() (leads bool, changed <-chan struct{}) {
+	if n.cluster == nil {
+		return true, nil
+	}
+	leader, _, changed := n.cluster.role()
+	return leader == n.cluster.self, changed
+}
+
+// setRole notes who leads, and that this node does not. It wakes who waits for a leader.
+func (c *cluster) setRole(leader format.Replica, epoch format.Term) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if epoch < c.mu.fenced {
+		leader = 0 // told late: another one has led since
+	}
+	c.setRoleLocked(leader, epoch)
+}
+
+func (c *cluster) setRoleLocked(leader format.Replica, epoch format.Term) {
 	c.mu.leader, c.mu.epoch = leader, epoch
-	c.leads.Store(uint64(leading))
+	c.leads.Store(0)
+	c.sure.Store(0)
 	switch {
 	case leader != 0:
 		c.mu.since = 0
@@ -130,7 +159,7 @@ func (c *cluster) role() (leader format.Replica, epoch format.Term, changed <-ch
 }
 
 // Follow implements Peer.
-func (n *Node) Follow(leader format.Replica, epoch format.Term) { n.cluster.setRole(leader, epoch, 0) }
+func (n *Node) Follow(leader format.Replica, epoch format.Term) { n.cluster.setRole(leader, epoch) }
 
 // Lead implements Peer: it commits this node's Term, and leads from then on.
 func (n *Node) Lead(epoch format.Term) {
@@ -139,7 +168,7 @@ func (n *Node) Lead(epoch format.Term) {
 		ctx, cancel := n.withTimer(context.Background(), time.Second)
 		err := c.seq.Barrier(ctx) // all that earlier leaders committed is applied
 		cancel()
-		if err == nil && c.commitTerm(epoch) && c.takeLead(epoch) {
+		if err == nil && c.awaitClock(epoch) && c.commitTerm(epoch) && c.takeLead(epoch) {
 			n.house.poke()
 			n.timers.poke()
 			n.redrives.poke()
@@ -148,24 +177,69 @@ func (n *Node) Lead(epoch format.Term) {
 	}
 }
 
+// clockWithin bounds how long a node that was elected waits for the voters' clocks, clockEvery is between its looks.
+const (
+	clockWithin = 3 * time.Second
+	clockEvery  = 100 * time.Millisecond
+)
+
+// votersClock is what the stamps ask for the clocks of the others; nil on a single node.
+func (n *Node) votersClock() func() (format.Wall, bool) {
+	if n.cluster == nil {
+		return nil
+	}
+	return n.cluster.seq.VotersClock
+}
+
+// awaitClock waits a moment until the voters' clocks are known, where the calendar time of the Term hangs on them: after a start,
+// before the first round of the census. It reports whether this node is still about to lead.
+func (c *cluster) awaitClock(epoch format.Term) bool {
+	n := c.n
+	n.state.RLock()
+	w := n.state.m.W()
+	n.state.RUnlock()
+	for end := n.cfg.Clock.Mono() + clockWithin.Microseconds(); n.stamp.unsure(w); {
+		if n.cfg.Clock.Mono() >= end {
+			n.event("clock", errClock)
+			break
+		}
+		_, _, changed := c.role()
+		if !c.still(epoch) {
+			return false
+		}
+		t := n.cfg.Clock.NewTimer(clockEvery)
+		select {
+		case <-t.C():
+		case <-changed:
+		}
+		t.Stop()
+	}
+	return true
+}
+
 // takeLead is setRole for who was elected, unless another role came meanwhile.
 func (c *cluster) takeLead(epoch format.Term) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.mu.closed || c.mu.epoch != epoch || c.mu.leader != 0 {
+	if !c.stillLocked(epoch) {
 		return false
 	}
 	c.mu.leader, c.mu.since = c.self, 0
+	c.sure.Store(0)
 	c.leads.Store(uint64(epoch))
 	c.changeLocked()
 	return true
 }
 
-// still reports that no other role was taken since this node was elected.
+// still reports that no other role was taken since this node was elected, and nobody else has led since.
 func (c *cluster) still(epoch format.Term) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return !c.mu.closed && c.mu.epoch == epoch && c.mu.leader == 0
+	return c.stillLocked(epoch)
+}
+
+func (c *cluster) stillLocked(epoch format.Term) bool {
+	return !c.mu.closed && c.mu.epoch == epoch && c.mu.leader == 0 && epoch >= c.mu.fenced
 }
 
 // commitTerm proposes the Term of an epoch, with Genesis in a group that has none, and reports whether it was accepted. An
@@ -185,13 +259,21 @@ func (c *cluster) commitTerm(epoch format.Term) bool {
 	n.state.RUnlock()
 	n.stamp.take(t, w)
 	n.flights.restart()
-	err := n.seq.Propose(n.pack([]*submission{s}))
+	p := n.pack([]*submission{s})
+	if p == nil {
+		c.proposing.Unlock()
+		return false
+	}
+	err := n.seq.Propose(p)
 	c.proposing.Unlock()
 	if err != nil {
 		return false
 	}
 	select {
 	case <-s.done:
+		if s.err == nil { // nobody else proposes yet
+			n.flights.land(s.flight.header.Fuse)
+		}
 		return s.err == nil
 	case <-changed:
 		return false
@@ -222,9 +304,18 @@ func (c *cluster) propose() error {
 		if leader != c.self {
 			return c.handOver(leader, epoch, subs)
 		}
-		subs = append(subs, c.n.riders(subs)...)
-		return c.n.seq.Propose(c.n.pack(subs))
+		return c.bring(subs)
 	}
+}
+
+// bring makes an entry of submissions and proposes it, unless this node's epoch ended meanwhile: then they wait for the next.
+func (c *cluster) bring(subs []*submission) error {
+	subs = append(subs, c.n.riders(subs)...)
+	if p := c.n.pack(subs); p != nil {
+		return c.n.seq.Propose(p)
+	}
+	c.again(subs)
+	return nil
 }
 
 // take removes submissions from the fuser that this node may bring under way. What others handed over for an epoch that
@@ -244,17 +335,25 @@ func (c *cluster) take(leads bool, epoch format.Term) []*submission {
 }
 
 // handOver hands submissions to the leader. One that can not be handed over is under way all the same: only the next
-// epoch tells.
+// epoch tells. They come to be under way at once, so that the end of the epoch finds all of them, in order, or none: when it
+// came before, they wait for the next leader.
 func (c *cluster) handOver(leader format.Replica, epoch format.Term, subs []*submission) error {
+	c.mu.Lock()
+	if epoch < c.mu.fenced {
+		c.mu.Unlock()
+		c.again(subs)
+		return nil
+	}
+	request := c.mu.next
 	for _, s := range subs {
 		s.count = s.buf.Count
-		h := Handover{Leader: leader, Epoch: epoch, Writing: s.class == writing, Commands: s.buf.AppendTo(nil)}
-		c.mu.Lock()
-		h.Request = c.mu.next
+		c.mu.out[c.mu.next] = handed{s, epoch}
 		c.mu.next++
-		c.mu.out[h.Request] = handed{s, epoch}
-		c.mu.Unlock()
-		c.seq.Forward(h)
+	}
+	c.mu.Unlock()
+	for _, s := range subs {
+		c.seq.Forward(Handover{Leader: leader, Epoch: epoch, Request: request, Writing: s.class == writing, Commands: s.buf.AppendTo(nil)})
+		request++
 	}
 	return nil
 }
@@ -276,6 +375,9 @@ func (n *Node) Accept(from format.Replica, h Handover) error {
 	if err := s.buf.Validate(); err != nil {
 		return err
 	}
+	if err := n.fuser.holds(s); err != nil {
+		return err
+	}
 	s.from = contributor{node: from, request: h.Request, epoch: h.Epoch}
 	s.applied = func(s *submission) { // its node completes it
 		if s.err == nil {
@@ -286,8 +388,9 @@ func (n *Node) Accept(from format.Replica, h Handover) error {
 	return nil
 }
 
-// errUnread answers a call whose commands the leader can not read: its code is another one.
-var errUnread = &Error{Code: CodeInternal, Message: "the leader can not read what this node handed over for the call: the nodes run different versions"}
+// errUnread answers a call whose commands the leader can not read, or put into an entry: its code is another one, or its segments are.
+var errUnread = &Error{Code: CodeInternal, Message: "the leader can not take what this node handed over for the call: the nodes run different " +
+	"versions, or have log segments of different sizes"}
 
 // Refused implements Peer: nothing of the call was applied.
 func (n *Node) Refused(request uint64) {
@@ -340,72 +443,6 @@ func (c *cluster) attach(e *format.Entry, fl *flight) {
 		fl.subs = append(fl.subs, h.s)
 		fl.users.Add(1)
 	}
-}
-
-// applied runs in the apply goroutine after each entry, and once before it: a new epoch ends what is under way
-// under earlier ones.
-func (c *cluster) applied() {
-	n := c.n
-	n.state.RLock()
-	epoch, born := n.state.m.Epoch(), n.state.m.Born()
-	n.state.RUnlock()
-	if born && !c.isBorn {
-		c.isBorn = true
-		n.identify()
-		close(c.born)
-	}
-	if epoch > c.epoch {
-		c.epoch = epoch
-		c.fence(epoch)
-	}
-}
-
-// fence proposes anew what was under way under epochs before one whose Term is applied.
-func (c *cluster) fence(epoch format.Term) {
-	n := c.n
-	subs := n.flights.before(epoch)
-	c.mu.Lock()
-	var late []uint64
-	for request, h := range c.mu.out {
-		if h.epoch < epoch {
-			late = append(late, request)
-		}
-	}
-	slices.Sort(late)
-	for _, request := range late {
-		subs = append(subs, c.mu.out[request].s)
-		delete(c.mu.out, request)
-	}
-	c.mu.Unlock()
-	c.again(subs)
-}
-
-// again proposes anew what is known not to be in the log.
-func (c *cluster) again(subs []*submission) {
-	subs = slices.DeleteFunc(subs, func(s *submission) bool {
-		if s.local && s.from.node == 0 {
-			s.finish(errNotNow)
-		}
-		return s.local || s.from.node != 0
-	})
-	c.n.fuser.requeue(subs)
-}
-
-// Dropped implements Peer: the entry with this header is not in the log and will not be.
-func (n *Node) Dropped(h format.EntryHeader) {
-	fl := n.flights.take(h)
-	if fl == nil {
-		return
-	}
-	var own []*submission
-	for _, s := range fl.subs {
-		if s.from.node != 0 && format.Term(n.cluster.leads.Load()) == s.from.epoch {
-			n.fuser.requeue([]*submission{s})
-			continue
-		}
-		own = append(own, s)
-	}
-	n.cluster.again(own)
 }
 
 // leave ends taking part: nothing is proposed any more, and what is under way is answered as unknown.

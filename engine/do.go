@@ -27,7 +27,7 @@ func (n *Node) Do(ctx context.Context, c Caller, b Batch) ([]Result, error) {
 			return nil, err
 		}
 	}
-	if n.follows() && !pushes(b.Ops) { // a lease may be older elsewhere than here
+	if n.cluster != nil && !pushes(b.Ops) && n.mayLag() { // a lease may be older elsewhere than here
 		if err := n.catchUp(ctx); err != nil {
 			return nil, err
 		}

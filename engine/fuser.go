@@ -24,6 +24,8 @@ const (
 	// apply. Measured at twice the capacity, consumers got 12 % of what producers did without this.
 	quietEntries   = 256
 	entryByteLimit = 96 << 20
+	// originPart is what the Origin in front of an entry may take for one call of another node.
+	originPart = 32
 )
 
 // class orders submissions inside an entry: what consumers do goes first, so that producers can
@@ -164,11 +166,14 @@ type fuser struct {
 	// most bounds one submission, full is where an entry is not added to any more, room is what riders may add:
 	// the log takes no larger entry (small segments).
 	most, full, room int
+	// ordinals bounds those of one submission: an Origin may come in front of them.
+	ordinals format.Ordinal
 }
 
 func newFuser(log *logstore.Store) *fuser {
 	largest := int(log.MaxEntry())
-	f := &fuser{wake: make(chan struct{}, 1), room: largest/entryRoom - format.EntryFixedHead}
+	f := &fuser{wake: make(chan struct{}, 1), room: largest/entryRoom - format.EntryFixedHead,
+		ordinals: format.MaxOrdinals - 1}
 	f.most = min(largest-largest/entryRoom, entryByteLimit)
 	f.full = min(entryBytes, f.most)
 	f.mu.quiet = quietEntries
@@ -181,12 +186,24 @@ func (f *fuser) tooLarge() *Error {
 		Message: "the call is larger than an entry may be"}
 }
 
+// holds refuses a submission that no entry can hold.
+func (f *fuser) holds(s *submission) *Error {
+	switch {
+	case s.size() > f.most:
+		return f.tooLarge()
+	case s.buf.Ordinals > f.ordinals:
+		return &Error{Code: CodeTooLarge, Field: "operations", Limit: fmt.Sprintf("%d messages and ops per call", f.ordinals),
+			Message: "the call holds more than an entry may"}
+	}
+	return nil
+}
+
 // submit queues submissions; lead says that the caller is the one who proposes now, which only one that asks for it may
 // become. After close it finishes them with CodeClosed at once, and what no entry can hold with CodeTooLarge.
 func (f *fuser) submit(mayLead bool, subs ...*submission) (lead bool) {
 	for i, s := range subs {
-		if s.size() > f.most {
-			s.finish(f.tooLarge())
+		if err := f.holds(s); err != nil {
+			s.finish(err)
 			return len(subs) > 1 && f.submit(mayLead, slices.Delete(slices.Clone(subs), i, i+1)...)
 		}
 	}
@@ -258,7 +275,7 @@ func (f *fuser) take() []*submission {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var out []*submission
-	size, ordinals := 0, 0
+	size, ordinals, foreign := 0, 0, 0 // foreign are calls of other nodes
 	for c := range f.mu.pending {
 		limit := f.full
 		if class(c) == writing && (len(out) > 0 || f.mu.quiet < quietEntries) {
@@ -270,6 +287,13 @@ func (f *fuser) take() []*submission {
 			s := queue[n]
 			if len(out) > 0 && (s.alone || size+s.size() > limit || ordinals+int(s.buf.Ordinals) > entryOrdinals) {
 				break
+			}
+			if s.from.node != 0 {
+				if foreign == format.MaxOriginParts {
+					break
+				}
+				foreign++
+				size += originPart
 			}
 			if !s.state.CompareAndSwap(subWaiting, subTaken) {
 				continue // withdrawn by its caller

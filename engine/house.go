@@ -91,9 +91,13 @@ func (h *house) upkeep() {
 	n := h.n
 	timer := n.cfg.Clock.NewTimer(idleTurn)
 	defer timer.Stop()
-	var retained int64
+	var retained, voters int64
 	for {
 		again := h.turn()
+		if now := n.cfg.Clock.Mono(); n.cluster != nil && now-voters >= idleTurn.Microseconds() {
+			voters = now
+			h.votersGate()
+		}
 		h.rates.sample(n.cfg.Clock.Mono(), n.counters.pushed.Load(), n.counters.deliveredMessages.Load())
 		if now := n.cfg.Clock.Mono(); now-retained >= n.cfg.RetentionEvery.Microseconds() {
 			retained = now
@@ -281,6 +285,18 @@ func (h *house) diskGate() {
 		n.cfg.Log.Error("disk above its high mark: pushes are refused", "used_percent", used)
 	case used < n.cfg.DiskLow && n.full.CompareAndSwap(true, false):
 		n.cfg.Log.Info("disk below its low mark: pushes are taken again", "used_percent", used)
+	}
+}
+
+// votersGate closes the gate while the disk of another node that votes is full, which is told within a second or two.
+func (h *house) votersGate() {
+	n := h.n
+	full := n.cluster.seq.VoterFull()
+	switch {
+	case full && n.voterFull.CompareAndSwap(false, true):
+		n.cfg.Log.Error("the disk of another node is above its high mark: pushes are refused")
+	case !full && n.voterFull.CompareAndSwap(true, false):
+		n.cfg.Log.Info("no other node's disk is full any more: pushes are taken again")
 	}
 }
 

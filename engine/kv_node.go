@@ -148,27 +148,35 @@ func (n *Node) takeLook(l *kvLook, w format.Wall) {
 
 // lookNow lets read look at one moment that is not before any answer given before the call (S-kv-17); read takes
 // the look at w. Nothing is written: the log is waited for only when a row's time ends between the state and now,
-// and entries are under way that may still count it as live; read is then called again.
+// and entries are under way that may still count it as live; read is then called again. So it is when this node loses the
+// lead meanwhile, since what it waits for may never come.
 func (n *Node) lookNow(ctx context.Context, c Caller, read func(*kvLook) error) error {
 	if err := n.catchUp(ctx); err != nil {
 		return err
 	}
-	w, fuse := n.stamp.nowFuse()
-	if n.follows() {
-		w = 0 // by the state's own time: what the leader has under way is not known here
-	}
 	for {
-		look := kvLook{tenant: c.Tenant, w: w}
-		if err := read(&look); err != nil {
-			n.event("keyed row", err)
-			return errRead(err)
+		leads, changed := n.role()
+		w, fuse := n.stamp.nowFuse()
+		if !leads {
+			w = 0 // by the state's own time: what the leader has under way is not known here
 		}
-		// What is of the moment of a snapshot is read later: it waits in any case.
-		if !look.late && (!look.begins || w == 0) || !n.flights.behind(fuse) {
-			return nil
-		}
-		if err := n.flights.wait(ctx, n.stopping, fuse); err != nil {
-			return err
+		for {
+			look := kvLook{tenant: c.Tenant, w: w}
+			if err := read(&look); err != nil {
+				n.event("keyed row", err)
+				return errRead(err)
+			}
+			// What is of the moment of a snapshot is read later: it waits in any case.
+			if !leads || !look.late && !look.begins || !n.flights.behind(fuse) {
+				return nil
+			}
+			lost, err := n.flights.wait(ctx, n.stopping, changed, fuse)
+			if err != nil {
+				return err
+			}
+			if lost {
+				break
+			}
 		}
 	}
 }

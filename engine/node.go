@@ -54,6 +54,7 @@ type Node struct {
 	ready      atomic.Bool
 	replay     replayProgress
 	full       atomic.Bool // the disk gate is closed
+	voterFull  atomic.Bool // that of another node that votes
 	adminGen   atomic.Uint64
 	switched   switchCache
 	redrives   *redrives
@@ -161,7 +162,7 @@ func Open(cfg Config, seq Sequencer) (*Node, error) {
 	if err != nil {
 		return nil, errors.Join(err, n.files.close())
 	}
-	n.stamp = newStamper(cfg.Clock, n.state.m.T(), n.state.m.W())
+	n.stamp = newStamper(cfg.Clock, n.state.m.T(), n.state.m.W(), n.votersClock())
 	n.background.Add(1)
 	go n.run()
 	if r, ok := seq.(Replicated); ok {
@@ -308,7 +309,7 @@ func (n *Node) closing() bool {
 // Status implements Engine.
 func (n *Node) Status(ctx context.Context) (Status, error) {
 	st := Status{Role: "leader", Ready: n.ready.Load() && !n.closing(), Phase: "running", Progress: 1,
-		StorageFull: n.full.Load(), Format: format.EntryVersion}
+		StorageFull: n.diskFull(), Format: format.EntryVersion}
 	n.state.RLock()
 	st.Term, st.Applied, st.Cluster = n.state.m.Epoch(), n.state.m.Applied(), n.state.m.Genesis().Cluster
 	n.state.RUnlock()
@@ -324,7 +325,7 @@ func (n *Node) Status(ctx context.Context) (Status, error) {
 			st.Progress = float64(n.replay.done.Load()) / float64(total)
 		}
 	case st.StorageFull:
-		st.Why = "the disk is above its high mark: pushes are refused"
+		st.Why = n.whyFull() + ": pushes are refused"
 	}
 	if n.cluster != nil {
 		n.cluster.status(ctx, &st)
@@ -345,14 +346,25 @@ func (n *Node) withTimer(ctx context.Context, d time.Duration) (context.Context,
 // event reports something an operator should know; never called per message.
 func (n *Node) event(what string, err error) { n.cfg.Log.Warn("engine "+what, "err", err) }
 
-// storageFull reports that the disk gate is closed: nothing that grows storage is taken.
-func (n *Node) storageFull() bool { return n.full.Load() || n.seq.Log().PoolLow() }
+// diskFull reports that the disk gate is closed, here or at another node that votes: what is committed grows the disks of all, and
+// when a majority's are full nothing is committed any more, also nothing that makes room.
+func (n *Node) diskFull() bool { return n.full.Load() || n.voterFull.Load() }
+
+// storageFull reports that nothing that grows storage is taken.
+func (n *Node) storageFull() bool { return n.diskFull() || n.seq.Log().PoolLow() }
+
+func (n *Node) whyFull() string {
+	if !n.full.Load() && n.voterFull.Load() {
+		return "the disk of another node of the cluster is above its high mark"
+	}
+	return "the disk is above its high mark"
+}
 
 // admitWrite takes write admission and passes the disk gate.
 func (n *Node) admitWrite(ctx context.Context, bytes int64) *Error {
 	if n.storageFull() {
 		n.counters.storageRefused.Add(1)
-		return &Error{Code: CodeStorageFull, Message: "the disk is above its high mark; acks and deletes still work"}
+		return &Error{Code: CodeStorageFull, Message: n.whyFull() + "; acks and deletes still work"}
 	}
 	err := n.writes.acquire(ctx, bytes, n.cfg.AdmitHold)
 	if err != nil && err.Code == CodeOverloaded {

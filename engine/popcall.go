@@ -146,7 +146,7 @@ func (c *popCall) defaults() {
 
 // Pop implements Engine.
 func (n *Node) Pop(ctx context.Context, caller Caller, req PopRequest) (*Delivery, error) {
-	if n.follows() && req.Wait <= 0 { // who waits is woken; who does not is to find what others were told of
+	if req.Wait <= 0 && n.mayLag() { // who waits is woken; who does not is to find what others were told of
 		if err := n.catchUp(ctx); err != nil {
 			return nil, err
 		}

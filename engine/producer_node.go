@@ -175,9 +175,9 @@ func (n *Node) sees(ctx context.Context, look func(m *machine.Machine) bool) (bo
 	return now(), nil
 }
 
-// refresh catches up on a node that does not lead, for a list.
+// refresh catches up on a node that may lag, for a list.
 func (n *Node) refresh(ctx context.Context) error {
-	if !n.follows() {
+	if !n.mayLag() {
 		return nil
 	}
 	if err := n.catchUp(ctx); err != nil {

@@ -18,6 +18,7 @@ type flights struct {
 		byFuse map[fuseKey]*flight
 		landed uint64 // fuse number of the newest entry that was applied
 		waits  []flightWait
+		fenced format.Term // none is of an epoch below it
 	}
 }
 
@@ -56,33 +57,49 @@ func (f *flights) behind(fuse uint64) bool {
 	return f.mu.landed < fuse
 }
 
-// wait returns once the entry of a fuse number, and with it all before it, is applied.
-func (f *flights) wait(ctx context.Context, stopping <-chan struct{}, fuse uint64) *Error {
+// wait returns once the entry of a fuse number, and with it all before it, is applied; lost says that the lead was lost before:
+// then it may never be.
+func (f *flights) wait(ctx context.Context, stopping, changed <-chan struct{}, fuse uint64) (lost bool, err *Error) {
 	f.mu.Lock()
-	w := flightWait{fuse, make(chan struct{})}
 	if f.mu.landed >= fuse {
-		close(w.done)
-	} else {
-		f.mu.waits = append(f.mu.waits, w)
+		f.mu.Unlock()
+		return false, nil
 	}
+	w := flightWait{fuse, make(chan struct{})}
+	f.mu.waits = append(f.mu.waits, w)
 	f.mu.Unlock()
+	defer f.leave(w)
 	select {
 	case <-w.done:
-		return nil
+		return false, nil
+	case <-changed:
+		return true, nil
 	case <-stopping:
-		return errClosed()
+		return false, errClosed()
 	case <-ctx.Done():
-		return errContext(ctx, OutcomeNone)
+		return false, errContext(ctx, OutcomeNone)
 	}
 }
 
-func (f *flights) put(fl *flight) {
+// leave forgets a wait that is over.
+func (f *flights) leave(w flightWait) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.mu.waits = slices.DeleteFunc(f.mu.waits, func(o flightWait) bool { return o.done == w.done })
+}
+
+// put remembers an entry that is about to be proposed; false for one of an epoch that is over.
+func (f *flights) put(fl *flight) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if fl.header.Epoch < f.mu.fenced {
+		return false
+	}
 	if f.mu.byFuse == nil {
 		f.mu.byFuse = map[fuseKey]*flight{}
 	}
 	f.mu.byFuse[keyOf(fl.header)] = fl
+	return true
 }
 
 // take returns and forgets the flight of an applied entry; nil when another node proposed it, or a
@@ -105,10 +122,11 @@ func (f *flights) restart() {
 	f.mu.landed = 0
 }
 
-// before takes the submissions of entries of earlier epochs, in the order in which they were proposed.
+// before takes the submissions of entries of earlier epochs, in the order in which they were proposed. There will be no more.
 func (f *flights) before(epoch format.Term) (subs []*submission) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.mu.fenced = epoch
 	var late []*flight
 	for key, fl := range f.mu.byFuse {
 		if key.epoch < epoch {
@@ -261,7 +279,8 @@ func (n *Node) riders(subs []*submission) []*submission {
 	return out
 }
 
-// pack stamps and encodes the entry of subs and remembers them until it is applied. Its payload stays in their buffers.
+// pack stamps and encodes the entry of subs and remembers them until it is applied. Its payload stays in their buffers. nil says
+// that this node's epoch is over.
 func (n *Node) pack(subs []*submission) *Proposal {
 	fl := newFlight(n.stamp.next(), subs)
 	fl.at = max(n.cfg.Clock.Mono(), 1)
@@ -279,6 +298,8 @@ func (n *Node) pack(subs []*submission) *Proposal {
 	fl.head = n.builder.Head(slices.Grow(fl.head[:0], n.builder.HeadLen()))
 	p := &n.proposal
 	p.Head, p.Payload, p.Header = fl.head, n.builder.Payloads(), fl.header
-	n.flights.put(fl)
+	if !n.flights.put(fl) {
+		return nil
+	}
 	return p
 }

@@ -16,7 +16,7 @@ func (r recordsDoor) RecordOffsets(ctx context.Context, c Caller, qs []RecordOff
 	if r.n.closing() {
 		return nil, errClosed()
 	}
-	if r.n.follows() {
+	if r.n.mayLag() {
 		if err := r.n.catchUp(ctx); err != nil {
 			return nil, err
 		}

@@ -242,7 +242,7 @@ func (r *redrives) room(ctx context.Context) error {
 // RedriveJob implements Operations.
 func (n *Node) RedriveJob(ctx context.Context, c Caller, id string) (RedriveJob, error) {
 	none := &Error{Code: CodeNotFound, Message: "there is no such redrive job"}
-	if n.follows() { // another node may have been asked for it a moment ago
+	if n.mayLag() { // another node may have been asked for it a moment ago
 		if err := n.catchUp(ctx); err != nil {
 			return RedriveJob{}, err
 		}

@@ -54,6 +54,14 @@ type Replicated interface {
 	Forward(h Handover)
 	// Stuck is for how long who leads has taken nothing that this node hands over; 0 while it does, and where nobody else leads.
 	Stuck() time.Duration
+	// VotersClock is the median of the wall clocks of those that vote, the lower one of two, as far as the last round of the census
+	// tells; known is false where that heard of no majority. VoterFull says that the disk gate of another one that votes is closed
+	// (Standing.Full). Both read memory, and call the Peer for nothing.
+	VotersClock() (median format.Wall, known bool)
+	VoterFull() bool
+	// Lease is for how long after a proposal of this node's, which was committed in an epoch that it leads, nobody else can have
+	// been elected. 0 where that is not known, as when the lead was given away. It costs a look at memory.
+	Lease() time.Duration
 	// Leave hands the leadership over, if it is here and somebody can take it, before ctx ends. After it Propose and Forward
 	// return at once and do nothing.
 	Leave(ctx context.Context)
@@ -110,6 +118,8 @@ type Standing struct {
 	Epoch       format.Term
 	Applied     format.Index
 	Mark        uint64
+	// Full says that its own disk gate is closed, whatever others' are.
+	Full bool
 }
 
 // Disk names a data directory and how often it was opened.

@@ -55,7 +55,7 @@ func (c catalog) Topics(ctx context.Context, who Caller, p Page) ([]QueueInfo, s
 	if err != nil {
 		return nil, "", err
 	}
-	if c.n.follows() {
+	if c.n.mayLag() {
 		if err := c.n.catchUp(ctx); err != nil {
 			return nil, "", err
 		}

@@ -71,7 +71,8 @@ type Sequencer struct {
 	streams    atomic.Int64           // images that the library wanted since the last round of the census
 	ended      chan struct{}          // closed by Close and Kill
 	loops      sync.WaitGroup
-	giving     giving // drain.go
+	giving     giving      // drain.go
+	lent       atomic.Bool // the lead was offered to another one in this epoch
 
 	mu struct {
 		sync.Mutex
@@ -267,7 +268,7 @@ func (s *Sequencer) hosted() *dragonboat.NodeHost {
 func (s *Sequencer) shardConfig() config.Config {
 	return config.Config{
 		ReplicaID: uint64(s.o.Node), ShardID: uint64(s.group),
-		HeartbeatRTT: 2, ElectionRTT: 10,
+		HeartbeatRTT: 2, ElectionRTT: electionTicks,
 		// A leader that no majority answers steps down, so that it does not hold calls up; one that was away does not
 		// disturb with a higher term.
 		CheckQuorum: true, PreVote: true, OrderedConfigChange: true,
@@ -306,6 +307,7 @@ func (s *Sequencer) told(node, term uint64) {
 		return
 	}
 	s.peer.Follow(0, epoch)
+	s.lent.Store(false) // behind the end of the lead before
 	s.loops.Add(1)
 	go func() {
 		defer s.loops.Done()

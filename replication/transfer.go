@@ -81,6 +81,7 @@ func (s *Sequencer) hold(ctx context.Context) {
 	s.mu.Lock()
 	s.mu.held = true
 	s.mu.Unlock()
+	s.lent.Store(true)
 	for range transferTries {
 		if !s.rest(ctx) {
 			return
