@@ -57,7 +57,8 @@ type Cluster struct {
 		sync.Mutex
 		next  int // the number of the next node that joins
 		terms map[int]uint64
-		ended []error // of nodes that ended by themselves
+		led   map[int]int // by raft group: the node that was seen to lead it last
+		ended []error     // of nodes that ended by themselves
 	}
 }
 

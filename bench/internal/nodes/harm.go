@@ -162,8 +162,15 @@ func (d *Done) String() string {
 	return fmt.Sprintf("%s: %s; %s", d.Kind, d.What, d.Bit)
 }
 
-// someLeader is the leader of a random raft group, -1 when nobody leads it.
-func (c *Cluster) someLeader(r *rand.Rand) int { return c.Leader(1 + r.IntN(c.o.Groups)) }
+// someLeader is the leader of a random raft group. When nobody leads it, since another kind has struck all that could, it is who was seen to
+// lead last, so that the two kinds come together; -1 when nobody ever was.
+func (c *Cluster) someLeader(r *rand.Rand) int {
+	group := 1 + r.IntN(c.o.Groups)
+	if i := c.Leader(group); i >= 0 {
+		return i
+	}
+	return c.ledLast(group)
+}
 
 // some is any node.
 func (c *Cluster) some(r *rand.Rand) int { return r.IntN(len(c.slots)) }

@@ -108,7 +108,10 @@ func TestSight(t *testing.T) {
 	}
 	c := &Cluster{o: Options{Groups: 2}, slots: []*slot{serve("leader", "null"), serve("candidate", "null"), serve("follower", `"no majority"`)}}
 	c.mu.terms = map[int]uint64{}
+	require.Equal(t, -1, c.ledLast(2))
 	require.Equal(t, 0, c.Leader(2))
+	require.Equal(t, 0, c.ledLast(2))
+	require.Equal(t, -1, c.ledLast(1), "nobody leads it")
 	s := c.watch()
 	term.Store(5)
 	require.Eventually(t, func() bool { return c.Terms()[2] == 5 }, time.Minute, time.Millisecond)

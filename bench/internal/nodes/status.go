@@ -117,7 +117,25 @@ func (c *Cluster) leads(group int) int {
 			best = i
 		}
 	}
+	if best >= 0 {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.mu.led == nil {
+			c.mu.led = map[int]int{}
+		}
+		c.mu.led[group] = best
+	}
 	return best
+}
+
+// ledLast is the node that was seen to lead a raft group last, -1 for none.
+func (c *Cluster) ledLast(group int) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if i, seen := c.mu.led[group]; seen {
+		return i
+	}
+	return -1
 }
 
 // sight is what is seen of the nodes, from outside, while harm is done.
