@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"time"
 
@@ -19,6 +18,9 @@ type cell struct {
 	partitions int
 	result     *kafkaload.Result // nil with err
 	report     *report.Report    // nil with err
+	pressure   *pressure         // of --overload
+	// unmeasured says that there are numbers, and none of what was asked.
+	unmeasured bool
 	err        error
 }
 
@@ -51,7 +53,7 @@ func measure(ctx context.Context, o *options, target string, partitions int) *ce
 }
 
 // run loads a broker; its end is that of the load.
-func (c *cell) run(ctx context.Context, o *options, b *broker, dir string) error {
+func (c *cell) run(ctx context.Context, o *options, b *target, dir string) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	if b.ended != nil {
@@ -83,8 +85,8 @@ func (c *cell) run(ctx context.Context, o *options, b *broker, dir string) error
 		return err
 	}
 	c.fill(&l)
-	if o.soak > 0 {
-		c.judgeSoak(o)
+	if o.soak > 0 && c.ours() {
+		judgeSoak(c.report, c.result, o.p99, o.growth)
 	}
 	return nil
 }
@@ -103,36 +105,32 @@ func (c *cell) pressed(ctx context.Context, o *options, l kafkaload.Options) err
 	// for: how much is consumed while producers press is the question.
 	l.InFlight *= 4
 	l.LeaveRest = true
+	// The schedule falls behind by as much as is offered in vain: a record's way begins when it is sent.
+	l.FromSend = true
 	if c.result, err = kafkaload.Run(ctx, l); err != nil {
 		return err
 	}
+	p := newPressure(rate, l.Rate, c.result)
+	c.pressure, c.unmeasured = p, p.none()
 	r := c.report
-	seconds := c.result.Elapsed.Seconds()
-	r.Add("capacity", rate, "msg/s")
-	r.Add("offered", l.Rate, "msg/s")
-	r.Add("accepted", float64(c.result.Produced)/seconds, "msg/s")
-	r.Add("consumed", float64(c.result.Consumed)/seconds, "msg/s")
-	r.Add("consumed of accepted", float64(c.result.Consumed)/float64(max(c.result.Produced, 1)), "")
-	r.Add("consumed of accepted, worst window", worstShare(c.result), "")
-	r.Add("consumed of the capacity", float64(c.result.Consumed)/seconds/rate, "")
+	r.Add("capacity", p.capacity, "msg/s")
+	r.Add("offered", p.offered, "msg/s")
+	r.Add("accepted", p.accepted, "msg/s")
+	r.Add("consumed", p.consumed, "msg/s")
+	r.Add("consumed of accepted", p.share(), "")
+	r.Add("consumed of accepted, worst window", p.worst, "")
+	r.Add("consumed of the capacity", p.kept(), "")
 	r.Violations = append(r.Violations, capacity.Violations...)
 	c.fill(&l)
+	if c.ours() && !c.unmeasured {
+		p.judge(r)
+	}
 	return nil
 }
 
 // ratePerSecond counts records that came in and went out.
 func ratePerSecond(r *kafkaload.Result) float64 {
 	return float64(min(r.Produced, r.Consumed)) / r.Elapsed.Seconds()
-}
-
-// worstShare is the least that consumers got in a window of what was accepted in it.
-func worstShare(r *kafkaload.Result) float64 {
-	worst := math.Inf(1)
-	for i := range r.Windows {
-		w := &r.Windows[i]
-		worst = min(worst, float64(w.Consumed)/float64(max(w.Produced, 1)))
-	}
-	return worst
 }
 
 func worstWindow(r *kafkaload.Result) (worst time.Duration) {
@@ -186,19 +184,4 @@ func (c *cell) fill(l *kafkaload.Options) {
 	r.Add("repeats", float64(res.Repeats), "msg")
 	r.Add("left", float64(res.Left), "msg")
 	r.Violations = append(r.Violations, res.Violations...)
-}
-
-// judgeSoak holds a long run to its promises.
-func (c *cell) judgeSoak(o *options) {
-	for i := range c.result.Windows {
-		w := &c.result.Windows[i]
-		if p99 := w.Produce.Percentile(99); p99 > o.p99 {
-			c.report.Violate("the window at %v has a produce p99 of %v, at most %v", w.From.Round(time.Second), p99, o.p99)
-		}
-	}
-	grown := c.result.Slope * c.result.Elapsed.Minutes() / float64(max(c.result.Before, 1))
-	c.report.Add("rss growth", grown, "of that before")
-	if grown > o.growth {
-		c.report.Violate("memory grew by %.0f %% over the run, at most %.0f %%", grown*100, o.growth*100)
-	}
 }

@@ -17,10 +17,12 @@
 // one random partition at a time; consumers divide the partitions, or join a --group. Without --rate it goes as fast as it can
 // with a bounded number of records in flight. Order, gaps and repeats are judged everywhere.
 //
-// A cell that can not be measured has its error in the table. --overload offers a multiple of the capacity measured before, and says
-// how much of what was accepted the consumers got. --soak judges the produce p99 of every window, and memory from the end of the
-// warm-up on: by then the node's memory of recent messages (tail.bytes) has to be full, which a low --rate takes minutes for. The exit
-// code is 1 when a promise was broken, 2 when our own node could not be measured.
+// A cell that can not be measured has its error in the table. --overload offers a multiple of the capacity measured before, and judges
+// how much of what was accepted the consumers got, over the whole time and in the worst window, how much of what they get at the
+// capacity, and how old a record is when they get it. --soak judges the produce p99 of every window, and the growth of memory a minute
+// from the end of the warm-up on: by then the node's memory of recent messages (tail.bytes) has to be full, which a low --rate takes
+// minutes for. The exit code is 1 when a promise was broken or a number that is held to was not reached, 2 when our own node could not
+// be measured, or took all that was to be too much. Other brokers are held to order, gaps and repeats alone.
 //
-// Beside the program stand others that judge the Kafka port: java, kcat, bridge, compare, suites.
+// Beside the program stand others that judge the Kafka port: java, kcat, bridge, compare, instant, suites.
 package main

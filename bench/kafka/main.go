@@ -79,7 +79,7 @@ func main() {
 	flag.Float64Var(&o.factor, "factor", 2, "multiple of the capacity offered by --overload")
 	flag.DurationVar(&o.soak, "soak", 0, "run that long and judge memory and windows; only queen and 1,000 partitions unless named")
 	flag.DurationVar(&o.p99, "soak-p99", 500*time.Millisecond, "largest p99 of a produce in any window of --soak")
-	flag.Float64Var(&o.growth, "soak-growth", 0.1, "largest growth of memory over --soak, as a share")
+	flag.Float64Var(&o.growth, "soak-growth", 0.01, "growth of memory a minute in --soak has to be below this share")
 	flag.BoolVar(&o.asJSON, "json", false, "print one JSON object per cell instead of tables")
 	flag.BoolVar(&o.quiet, "quiet", false, "no windows on standard error")
 	answer := flag.String("answer-at", "", "be the target ceiling: listen at an address until the process is ended")
@@ -113,6 +113,12 @@ func (o *options) settle(partitions, targets string) error {
 			return fmt.Errorf("--soak and --overload are runs of their own")
 		}
 		o.load.Duration = o.soak
+		if width := o.load.Window; o.soak < 2*width {
+			return fmt.Errorf("--soak %v: growth needs two windows of %v", o.soak, width)
+		}
+		if !named["warmup"] {
+			o.load.Warmup = time.Minute
+		}
 		if !named["retention"] {
 			o.load.Retention = time.Minute // at full speed a disk is full otherwise
 		}
@@ -134,6 +140,9 @@ func (o *options) settle(partitions, targets string) error {
 		name = strings.TrimSpace(name)
 		if targetByName(name) == nil {
 			return fmt.Errorf("--targets %q: there are %s", name, strings.Join(targetNames, ", "))
+		}
+		if name == "running" && o.soak > 0 && o.pid == 0 {
+			return fmt.Errorf("--soak judges the memory of the target running: it needs --pid")
 		}
 		o.targets = append(o.targets, name)
 	}
@@ -170,16 +179,10 @@ func run(ctx context.Context, o *options) (code int, err error) {
 			if c.err != nil {
 				fmt.Fprintf(os.Stderr, "%s, %d partitions: %v\n", name, n, c.err)
 			}
-			switch {
-			case c.report != nil && len(c.report.Violations) > 0:
-				code = max(code, 1)
-			case c.err != nil && name == "queen":
-				code = 2
-			}
 		}
 	}
 	t.print(os.Stdout)
-	return code, nil
+	return t.code(), nil
 }
 
 // answerAt is the process of the target ceiling.

@@ -13,18 +13,9 @@ import (
 type table struct {
 	o     *options
 	cells []*cell
+	// short says that a number which our node is held to was not reached; print finds out.
+	short bool
 }
-
-// Numbers that ratios are held to.
-const (
-	holdOfFlush   = 5.0
-	holdOfCeiling = 0.6
-	holdCPU       = 1.15
-	holdOverload  = 0.9
-	tookAll       = 0.95 // of what was offered
-	fewPartitions = 200
-	allPartitions = 10_000
-)
 
 func (t *table) find(target string, partitions int) *cell {
 	for _, c := range t.cells {
@@ -38,6 +29,7 @@ func (t *table) find(target string, partitions int) *cell {
 // print writes the table, the ratios and everything behind them.
 func (t *table) print(w io.Writer) {
 	if t.o.asJSON {
+		t.verdicts(io.Discard)
 		for _, c := range t.cells {
 			if c.report != nil {
 				c.report.Print(w, true)
@@ -52,16 +44,21 @@ func (t *table) print(w io.Writer) {
 		fmt.Fprintln(w, c.row())
 	}
 	fmt.Fprintln(w)
-	if t.o.overload {
-		t.overloads(w)
-	} else {
-		t.ratios(w)
-	}
+	t.verdicts(w)
 	fmt.Fprintln(w)
 	for _, c := range t.cells {
 		if c.report != nil {
 			c.report.Print(w, false)
 		}
+	}
+}
+
+// verdicts compares with what was promised.
+func (t *table) verdicts(w io.Writer) {
+	if t.o.overload {
+		t.overloads(w)
+	} else {
+		t.ratios(w)
 	}
 }
 
@@ -106,7 +103,7 @@ func (t *table) ratios(w io.Writer) {
 		a, _ := few.report.Get("cpu per message")
 		z, _ := many.report.Get("cpu per message")
 		fmt.Fprintf(w, "CPU per message at %d partitions against %d: %.2f (hold %.2f): %s\n", allPartitions, fewPartitions, z/a, holdCPU,
-			verdict(z/a <= holdCPU))
+			t.verdict(z/a <= holdCPU))
 	}
 }
 
@@ -124,29 +121,37 @@ func (t *table) goal(w io.Writer) {
 	if plain := t.find("kafka", fewPartitions); plain != nil {
 		fmt.Fprintf(w, "; reach for %s (kafka)", report.Number(ratePerSecond(plain.result)))
 	}
-	fmt.Fprintf(w, ": %s\n", verdict(rate >= hold))
+	fmt.Fprintf(w, ": %s\n", t.verdict(rate >= hold))
 }
 
 func (t *table) overloads(w io.Writer) {
 	for _, c := range t.cells {
-		if c.err != nil {
+		p := c.pressure
+		if c.err != nil || p == nil {
 			continue
 		}
-		n, _ := c.report.Get("consumed of accepted")
-		worst, _ := c.report.Get("consumed of accepted, worst window")
-		kept, _ := c.report.Get("consumed of the capacity")
-		offered, _ := c.report.Get("offered")
-		accepted, _ := c.report.Get("accepted")
-		said := verdict(n >= holdOverload && kept >= holdOverload)
-		if accepted > tookAll*offered {
+		said := "held"
+		switch {
+		case p.none():
 			said = "no overload, it took all that was offered: the capacity was measured too low"
+		case len(c.report.Violations) > 0:
+			said = word(false)
+		case !c.ours():
+			said = "not ours to hold"
 		}
-		fmt.Fprintf(w, "%d partitions, %s: consumed %.3f of accepted, %.3f in the worst window, and %.3f of the capacity (hold %.1f): %s\n",
-			c.partitions, c.target, n, worst, kept, holdOverload, said)
+		fmt.Fprintf(w, "%d partitions, %s: consumed %.3f of accepted, %.3f in the worst window, and %.3f of the capacity (hold %.1f), "+
+			"p99 from sent to delivered %v (hold %v): %s\n", c.partitions, c.target, p.share(), p.worst, p.kept(), holdOverload,
+			p.arrival.Round(time.Millisecond), holdArrival, said)
 	}
 }
 
-func verdict(held bool) string {
+// verdict says whether our node holds a number; one that it does not hold is remembered.
+func (t *table) verdict(held bool) string {
+	t.short = t.short || !held
+	return word(held)
+}
+
+func word(held bool) string {
 	if held {
 		return "held"
 	}

@@ -7,8 +7,8 @@
 // A group may hand a record out again after a rebalance; repeats are only counted there.
 //
 // With a rate the load is open: every batch has a moment at which it is meant to leave, and latency counts from there, also
-// when too much was in flight. Without one a producer makes its next batch as soon as fewer than Options.InFlight records
-// are unanswered, and waits when too much lies unconsumed.
+// when too much was in flight, unless Options.FromSend says otherwise. Without one a producer makes its next batch as soon as
+// fewer than Options.InFlight records are unanswered, and waits when too much lies unconsumed.
 //
 // Read first: Options, Run, Result.
 package kafkaload

@@ -77,6 +77,20 @@ func TestPaced(t *testing.T) {
 	}
 }
 
+// TestFromSend offers far more than is taken: the schedule is behind by the time gone, the sending of a record is not.
+func TestFromSend(t *testing.T) {
+	o := small(t)
+	o.Rate, o.Records, o.FromSend = 1e9, 200_000, true
+	r, err := Run(context.Background(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A hundredth of the records is in flight at a time, so each waits for about that share of the run.
+	if p50 := r.Produce.Percentile(50); p50 > r.Elapsed/4 || r.Produced < o.Records {
+		t.Errorf("%d records, half of the batches took %v and more of %v", r.Produced, p50, r.Elapsed)
+	}
+}
+
 // TestLoss lets the handler keep less than lies unconsumed: the fetch that comes too late ends the run.
 func TestLoss(t *testing.T) {
 	s, err := ceiling.Listen("127.0.0.1:0", ceiling.Options{KeepBytes: 1})

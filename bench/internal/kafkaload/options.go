@@ -31,6 +31,9 @@ type Options struct {
 	InFlight int
 	// Rate is records a second over all producers; 0 is as fast as it goes.
 	Rate float64
+	// FromSend lets latency count from the moment in which a batch is handed to the client and not from its moment in the schedule
+	// of Rate: where more is offered than is taken, all that the schedule tells is how far it is behind.
+	FromSend bool
 	// Backlog bounds the records produced and not yet consumed when Rate is 0 and there are consumers; 0 is no bound.
 	Backlog int64
 	// Fill writes one record to every partition and consumes it before time counts.

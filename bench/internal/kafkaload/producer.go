@@ -102,7 +102,11 @@ func (p *producer) paced() {
 		if b == nil || p.over() {
 			return
 		}
-		p.send(b, p.rng.IntN(p.own), 0, o.Batch, due)
+		at := due
+		if o.FromSend {
+			at = time.Now()
+		}
+		p.send(b, p.rng.IntN(p.own), 0, o.Batch, at)
 	}
 }
 
@@ -128,7 +132,7 @@ func (p *producer) take() *batch {
 	return nil
 }
 
-// send hands n records to the client, meant to leave at due: all for one partition with step 0, one for each of n partitions
+// send hands n records to the client, whose latency counts from due: all for one partition with step 0, one for each of n partitions
 // with step 1.
 func (p *producer) send(b *batch, own, step, n int, due time.Time) {
 	b.n, b.due, b.values = n, due, b.values[:0]

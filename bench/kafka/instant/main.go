@@ -2,63 +2,110 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"net/http"
 	"os"
-	"slices"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"queen/bench/internal/node"
+	"queen/bench/internal/report"
 )
 
 type options struct {
-	http, kafka string
-	rounds      int
-	within      time.Duration
-	group       bool
+	http, kafka  string
+	rounds       int
+	within       time.Duration
+	alone, group bool
+	out          string
 }
 
 func main() {
 	var o options
-	flag.StringVar(&o.http, "http", "127.0.0.1:6632", "address of the node's HTTP port")
-	flag.StringVar(&o.kafka, "kafka", "127.0.0.1:9092", "address of the node's Kafka port")
-	flag.IntVar(&o.rounds, "rounds", 200, "queues that come into being")
+	flag.StringVar(&o.http, "http", "", "address of a node's HTTP port; empty starts a node")
+	flag.StringVar(&o.kafka, "kafka", "", "address of a node's Kafka port; empty starts a node")
+	flag.IntVar(&o.rounds, "rounds", 200, "queues that come into being, of each kind")
 	flag.DurationVar(&o.within, "within", time.Second, "time from the push to the record")
-	flag.BoolVar(&o.group, "group", false, "subscribe as a consumer group; start the node with --kafka-group-join-delay 0s")
+	flag.BoolVar(&o.alone, "alone", true, "subscribe with a consumer that reads by itself")
+	flag.BoolVar(&o.group, "group", true, "subscribe as a consumer group")
+	flag.StringVar(&o.out, "out", "bench/out", "directory for the program and the data of a node that is started")
 	flag.Parse()
-	var took []time.Duration
-	run := time.Now().UnixNano()
-	for i := range o.rounds {
-		d, err := o.round(fmt.Sprintf("instant-%d-%d", run, i))
-		if err != nil {
-			fmt.Fprintf(os.Stderr, "round %d: %v\n", i, err)
-			os.Exit(1)
-		}
-		took = append(took, d)
+	late, err := run(&o)
+	if err != nil {
+		report.Fail("instant", err)
 	}
-	slices.Sort(took)
-	late := len(took) - len(slices.DeleteFunc(slices.Clone(took), func(d time.Duration) bool { return d > o.within }))
-	fmt.Printf("%d rounds: p50 %v, p99 %v, slowest %v; %d later than %v\n", len(took), took[len(took)/2].Round(time.Millisecond),
-		took[len(took)*99/100].Round(time.Millisecond), took[len(took)-1].Round(time.Millisecond), late, o.within)
 	if late > 0 {
 		os.Exit(1)
 	}
 }
 
-// round pushes and subscribes at once, and tells how long after the later of both the record was seen.
-func (o *options) round(queue string) (time.Duration, error) {
+// run carries out the rounds and tells how many failed or were late; an error is that there is no node.
+func run(o *options) (late int, err error) {
+	switch {
+	case o.rounds < 1 || !o.alone && !o.group:
+		return 0, errors.New("no rounds")
+	case (o.http == "") != (o.kafka == ""):
+		return 0, errors.New("--http and --kafka go together")
+	case o.http == "":
+		var stop func() error
+		if stop, err = o.start(); err != nil {
+			return 0, err
+		}
+		defer func() { err = errors.Join(err, stop()) }()
+	}
+	names := fmt.Sprintf("instant-%d", time.Now().UnixNano())
+	for _, group := range []bool{false, true} {
+		if group && !o.group || !group && !o.alone {
+			continue
+		}
+		t := &tally{within: o.within}
+		for i := range o.rounds {
+			took, err := o.round(fmt.Sprintf("%s-%v-%d", names, group, i), group)
+			t.add(i, took, err)
+		}
+		t.print(os.Stdout, map[bool]string{false: "alone", true: "group"}[group])
+		late += t.late()
+	}
+	return late, nil
+}
+
+// start runs a node for the rounds.
+func (o *options) start() (stop func() error, err error) {
+	binary, err := node.Build(filepath.Join(o.out, "queen"))
+	if err != nil {
+		return nil, err
+	}
+	dir, err := report.TempDir(o.out)
+	if err != nil {
+		return nil, err
+	}
+	n, err := node.Start(node.Options{Binary: binary, Data: filepath.Join(dir, "node"), Kafka: "127.0.0.1:0",
+		Args: []string{"--kafka-group-join-delay", "0s"}})
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	o.http, o.kafka = n.Addr, n.Kafka
+	return func() error { return errors.Join(n.Stop(), os.RemoveAll(dir)) }, nil
+}
+
+// round pushes and subscribes at once, and tells how long after both began the record was seen.
+func (o *options) round(queue string, group bool) (time.Duration, error) {
 	opts := []kgo.Opt{kgo.SeedBrokers(o.kafka), kgo.ConsumeTopics(queue), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.MetadataMinAge(20 * time.Millisecond), kgo.FetchMaxWait(100 * time.Millisecond)}
-	if o.group {
+	if group {
 		opts = append(opts, kgo.ConsumerGroup(queue))
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	var pushed error
 	var both sync.WaitGroup
+	defer both.Wait()
 	start := time.Now()
 	both.Go(func() { pushed = o.push(ctx, queue) })
 	cl, err := kgo.NewClient(opts...)
@@ -71,11 +118,11 @@ func (o *options) round(queue string) (time.Duration, error) {
 	both.Wait()
 	switch {
 	case pushed != nil:
-		return 0, pushed
+		return took, pushed
 	case got.Err() != nil:
-		return 0, got.Err()
+		return took, got.Err()
 	case got.NumRecords() != 1:
-		return 0, fmt.Errorf("%d records", got.NumRecords())
+		return took, fmt.Errorf("%d records", got.NumRecords())
 	}
 	return took, nil
 }

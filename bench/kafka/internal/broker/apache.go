@@ -1,6 +1,7 @@
-package main
+package broker
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/base64"
 	"fmt"
@@ -14,29 +15,42 @@ import (
 	"queen/bench/internal/node"
 )
 
-// apacheStep is how many partitions one request may create: the controller refuses changes of more than 10,000 records.
-const apacheStep = 5000
+// ApacheStep is how many partitions one request to Apache Kafka may create: its controller refuses changes of more than 10,000
+// records.
+const ApacheStep = 5000
+
+// ApacheOptions say how Apache Kafka is started.
+type ApacheOptions struct {
+	// Lib is the directory of its jars; Maven fills it when they are not there.
+	Lib string
+	// Heap is that of its process, in the words of java; empty takes that of its own start script.
+	Heap string
+	// Dir is an empty directory for its data, its log and its settings.
+	Dir string
+	// Settings are further lines of server.properties.
+	Settings []string
+}
 
 // jars returns the class path, fetched when it is not there.
-func jars(o *options) (string, error) {
-	if some, _ := filepath.Glob(filepath.Join(o.lib, "kafka_*.jar")); len(some) > 0 {
-		return filepath.Join(o.lib, "*"), nil
+func (o *ApacheOptions) jars() (string, error) {
+	if some, _ := filepath.Glob(filepath.Join(o.Lib, "kafka_*.jar")); len(some) > 0 {
+		return filepath.Join(o.Lib, "*"), nil
 	}
 	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "queen").Output()
 	if err != nil {
-		return "", fmt.Errorf("go list: %w", err)
+		return "", fmt.Errorf("broker: go list: %w", err)
 	}
 	pom := filepath.Join(strings.TrimSpace(string(root)), "bench", "kafka", "java", "pom.xml")
-	out, err := exec.Command("mvn", "-q", "-f", pom, "dependency:copy-dependencies", "-DoutputDirectory="+o.lib).CombinedOutput()
+	out, err := exec.Command("mvn", "-q", "-f", pom, "dependency:copy-dependencies", "-DoutputDirectory="+o.Lib).CombinedOutput()
 	if err != nil {
-		return "", fmt.Errorf("jars of Apache Kafka: %w\n%s", err, out)
+		return "", fmt.Errorf("broker: jars of Apache Kafka: %w\n%s", err, out)
 	}
-	return filepath.Join(o.lib, "*"), nil
+	return filepath.Join(o.Lib, "*"), nil
 }
 
-// startApache formats a log directory and runs a broker that is its own controller.
-func startApache(o *options, dir string, settings ...string) (*broker, error) {
-	path, err := jars(o)
+// Apache formats a log directory and runs a broker that is its own controller.
+func Apache(o ApacheOptions) (*Broker, error) {
+	path, err := o.jars()
 	if err != nil {
 		return nil, err
 	}
@@ -48,23 +62,19 @@ func startApache(o *options, dir string, settings ...string) (*broker, error) {
 	if err != nil {
 		return nil, err
 	}
-	file := filepath.Join(dir, "server.properties")
-	if err := os.WriteFile(file, []byte(properties(addr, controller, filepath.Join(dir, "logs"), settings)), 0o644); err != nil {
+	file := filepath.Join(o.Dir, "server.properties")
+	if err := os.WriteFile(file, []byte(properties(addr, controller, filepath.Join(o.Dir, "logs"), o.Settings)), 0o644); err != nil {
 		return nil, err
 	}
 	format := java(path, "-Xmx256m", "kafka.tools.StorageTool", "format", "-t", clusterID(), "-c", file)
 	if out, err := format.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("format of Apache Kafka: %w\n%s", err, out)
+		return nil, fmt.Errorf("broker: format of Apache Kafka: %w\n%s", err, out)
 	}
 	// Collector and heap are what Apache Kafka's start script sets.
-	server := java(path, "-Xms"+o.heap, "-Xmx"+o.heap, "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20",
+	heap := cmp.Or(o.Heap, "1g")
+	server := java(path, "-Xms"+heap, "-Xmx"+heap, "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20",
 		"-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent", "kafka.Kafka", file)
-	b, err := startProcess(server, addr, filepath.Join(dir, "kafka.log"), 2*time.Minute)
-	if err != nil {
-		return nil, err
-	}
-	b.step = apacheStep
-	return b, nil
+	return Start(server, addr, filepath.Join(o.Dir, "kafka.log"), 2*time.Minute)
 }
 
 func java(path string, args ...string) *exec.Cmd {
