@@ -175,6 +175,8 @@ func TestReadsDoNotWaitForALostLead(t *testing.T) {
 	got := <-read
 	require.NoError(t, got.err)
 	require.True(t, got.items[0].Found, "a node that follows reads by the state's time")
+	_, err = n.Keyed().KV(ctx, anyone, []KV{{Kind: KVPrefix, Namespace: "ns", Key: "k", Snapshot: SnapshotNew, Limit: 1}})
+	require.NoError(t, err, "a snapshot of a node that follows waits for what it proposed when it led")
 	require.Zero(t, n.WaitingReads())
 	s.lost.Store(false)
 }
