@@ -13,6 +13,7 @@
 //     (pull.go).
 //   - A node that raft reaches, and whose port above raft's does not answer, is told of, and so is a follower that can not write because
 //     the leader takes nothing from it (silent.go, stream.go).
+//   - A node that was started again hears raft's messages at once, whatever connections it had before (outbox.go).
 //   - Where nodes authenticate each other they do so with what their files hold at that moment: a renewed certificate counts from the
 //     next connection on, at both ports (transport.go), and one of an authority that was withdrawn ends with its connections (withdrawn.go).
 //   - An address that belongs to another cluster mixes nothing up: a cluster has a number of its own (deployment.go).

@@ -20,14 +20,12 @@ import (
 // A node that drains serves what reaches it, and does not lead while another voter can: whoever balances calls finds it not ready, and
 // it can be stopped without an election. That it drains is replicated: it holds over restarts, and the others do not give it the lead.
 
-// giving paces how a node that drains gives the lead away: at once when it comes to it rarely, and then seldom.
-//
-// INVARIANT: from try to try there is at least the gap, which doubles up to maxGivingGap until there was none for twice that. So a lead that
-// comes back does not go to and fro, and a transfer that fails, which holds calls up, is rare.
+// giving paces how a node that drains gives the lead away: at once when it comes to it rarely, and then seldom. So a lead that comes back does not
+// go to and fro, and a transfer that fails, which holds calls up, is rare.
 type giving struct {
 	sync.Mutex
-	last, gap int64 // monotonic time of the last try, and how long after it there is none
-	told      bool  // that nobody can take it
+	gaps
+	told bool // that nobody can take it
 }
 
 // The gap after a first try, and the largest.
@@ -36,15 +34,8 @@ const (
 	maxGivingGap = time.Minute
 )
 
-func (g *giving) due(now int64) bool { return g.gap == 0 || now-g.last >= g.gap }
-
 // tried notes a try.
-func (g *giving) tried(now int64) {
-	if g.gap == 0 || now-g.last >= 2*maxGivingGap.Microseconds() {
-		g.gap = minGivingGap.Microseconds() / 2
-	}
-	g.last, g.gap = now, min(2*g.gap, maxGivingGap.Microseconds())
-}
+func (g *giving) tried(now int64) { g.gaps.tried(now, minGivingGap, maxGivingGap) }
 
 // drains reports that a node drains, as far as it is applied here.
 func (s *Sequencer) drains(node format.Replica) bool { return slices.Contains(s.draining(), node) }

@@ -148,9 +148,7 @@ func (h *host) hostConfig() config.NodeHostConfig {
 	if h.o.Listen != c.RaftAddress {
 		c.ListenAddress = h.o.Listen
 	}
-	if h.o.TLS != nil {
-		c.Expert.TransportFactory = transports{h.o, &h.wires}
-	}
+	c.Expert.TransportFactory = transports{h.o, &h.wires}
 	c.Expert.LogDBFactory = logDBFactory{h.db}
 	// One step worker: all groups share its saves, and thereby its flushes, of which a disk has few. It can not be changed on
 	// an existing directory. A group is applied by the worker of its number modulo ApplyShards: each by another one.

@@ -90,14 +90,16 @@ func (m *stateMachine) Sync() error { return nil }
 // PrepareSnapshot implements IOnDiskStateMachine.
 func (m *stateMachine) PrepareSnapshot() (any, error) { return nil, nil }
 
-// errNoImage: a replica that lacks the start of the log is not served by the library, but pulls before it takes part (pull.go). The
-// library takes the error for a stream that was broken off; with any other it would end the process of who leads.
+// errNoImage: none ever comes. With any other error than one that says that it was broken off the library would end the process.
 var errNoImage = fmt.Errorf("replication: no image is streamed: %w", sm.ErrSnapshotAborted)
 
-// SaveSnapshot implements IOnDiskStateMachine. That the library asks for an image at all is noted (reattach).
+// SaveSnapshot implements IOnDiskStateMachine. A replica that lacks the start of the log is not served by the library, but pulls before it takes
+// part (pull.go). The library wants to stream an image all the same to one that has pulled: it remembers where that log ended before. So nothing
+// is written, and the transport does as if it had arrived (noImages): the library then looks again where that log ends, and goes on from there.
+// If the stream broke off it would ask for another one, and drop whatever it has for that node, of all raft groups, for a second and a half.
 func (m *stateMachine) SaveSnapshot(any, io.Writer, <-chan struct{}) error {
 	m.streams.Add(1)
-	return errNoImage
+	return nil
 }
 
 // RecoverFromSnapshot implements IOnDiskStateMachine.

@@ -290,33 +290,32 @@ func (s spoken) Marshal() ([]byte, error)        { return s, nil }
 func (s spoken) MarshalTo(b []byte) (int, error) { return copy(b, s), nil }
 
 // TestWireIsTheLibrarys: a message is byte for byte what the library's own transport makes of it, which nodes of another version may
-// run; one with a changed head, and one that is not whole, is refused.
+// run, with and without TLS; one with a changed head, and one that is not whole, is refused, and one with a changed body where nothing else
+// keeps it.
 func TestWireIsTheLibrarys(t *testing.T) {
 	body := spoken("abc")
-	want, err := hex.DecodeString("ae7d" + "0064" + "0000000000000003" + "5e7b8349" + "00000000" + "616263")
-	if err != nil {
-		t.Fatal(err)
-	}
-	near, far := net.Pipe()
-	defer near.Close()
-	defer far.Close()
-	go func() { _ = (&wireConn{c: near}).send(wireRaft, body, len(body)) }() // what fails is missed at the other end
-	got := make([]byte, len(want))
-	if _, err := io.ReadFull(far, got); err != nil || !bytes.Equal(got, want) {
-		t.Fatalf("%x: %v", got, err)
-	}
-	read := func(b []byte) (uint16, []byte, error) { return readMessage(bytes.NewReader(b[1:]), b[0], nil) }
-	if kind, got, err := read(want); err != nil || kind != wireRaft || !bytes.Equal(got, body) {
-		t.Errorf("read as kind %d, %x: %v", kind, got, err)
-	}
-	for i := range len(want) - len(body) {
-		b := bytes.Clone(want)
-		b[i] ^= 1
-		if _, _, err := read(b); err == nil {
-			t.Errorf("byte %d of the head was changed, and the message was taken", i)
+	for sums, hexed := range map[bool]string{
+		false: "ae7d" + "0064" + "0000000000000003" + "5e7b8349" + "00000000" + "616263",
+		true:  "ae7d" + "0064" + "0000000000000003" + "3ac2b83e" + "352441c2" + "616263",
+	} {
+		want, err := hex.DecodeString(hexed)
+		must(t, err)
+		if got := appendMessage(nil, wireRaft, body, len(body)+3, sums); !bytes.Equal(got, want) {
+			t.Errorf("%x, want %x", got, want)
 		}
-	}
-	if _, _, err := read(want[:len(want)-1]); err == nil {
-		t.Error("a message was taken that is not whole")
+		read := func(b []byte) (uint16, []byte, error) { return readMessage(bytes.NewReader(b[1:]), b[0], nil, sums) }
+		if kind, got, err := read(want); err != nil || kind != wireRaft || !bytes.Equal(got, body) {
+			t.Errorf("read as kind %d, %x: %v", kind, got, err)
+		}
+		for i := range want {
+			b := bytes.Clone(want)
+			b[i] ^= 1
+			if _, _, err := read(b); err == nil && (sums || i < len(want)-len(body)) {
+				t.Errorf("byte %d was changed, and the message was taken", i)
+			}
+		}
+		if _, _, err := read(want[:len(want)-1]); err == nil {
+			t.Error("a message was taken that is not whole")
+		}
 	}
 }

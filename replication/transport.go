@@ -1,6 +1,7 @@
 package replication
 
 import (
+	"bufio"
 	"context"
 	"crypto/tls"
 	"encoding/binary"
@@ -18,14 +19,16 @@ import (
 	pb "github.com/lni/dragonboat/v4/raftpb"
 )
 
-// transport carries raft's messages where nodes authenticate each other. The library has one of its own, which reads the files of its
-// listener once: a renewed certificate would count after a restart. This one takes certificates from TLS at each handshake. Both
-// speak one wire, so nodes with either understand each other.
+// transport carries raft's messages. It speaks the wire of the library's own one, so that nodes with either understand each other, and differs in
+// two things: certificates are taken from TLS at each handshake, so that a renewed one counts without a restart, and what is sent to a node goes
+// by way of an outbox (outbox.go), which outlives the end of a connection.
 //
-// A message is {magic 2 bytes, kind u16, length u64, crc32 of the 18 bytes from kind on with 0 for itself u32, 0 u32}, big endian, and
-// its body. Two zero bytes in place of the magic ask whether all of an image has come, and are answered by the same.
+// A message is {magic 2 bytes, kind u16, length u64, crc32 of the 18 bytes from kind on with 0 for itself u32, crc32 of the body u32}, big
+// endian, and its body. Where nodes authenticate each other the last one is 0: TLS keeps the body. Two zero bytes in place of the magic ask
+// whether all of an image has come, and are answered by the same.
 type transport struct {
-	tls        *TLS
+	tls        *TLS // nil speaks in the clear
+	tick       time.Duration
 	handshakes handshakes
 	listen     string
 	messages   raftio.MessageHandler
@@ -42,8 +45,9 @@ const (
 	wireChunk     = 200
 	// maxMessage is above what the library puts into one: 64 MiB, or one entry and what it comes with.
 	maxMessage = 256 << 20
-	// keptMessage bounds the buffer that a connection keeps, wirePiece what is written under one deadline.
+	// keptMessage bounds the buffer that a connection keeps, wireAhead what is read ahead, wirePiece what is written under one deadline.
 	keptMessage = 2 << 20
+	wireAhead   = 32 << 10
 	wirePiece   = 1 << 20
 	// wireSilence is how long a message that has begun may stand still, handshakeWithin how long a peer may take to show who it is.
 	wireSilence     = 5 * time.Second
@@ -60,7 +64,7 @@ type transports struct {
 
 // Create implements config.TransportFactory.
 func (f transports) Create(c config.NodeHostConfig, messages raftio.MessageHandler, chunks raftio.ChunkHandler) raftio.ITransport {
-	t := &transport{tls: f.o.TLS, listen: c.GetListenAddress(), messages: messages, chunks: chunks}
+	t := &transport{tls: f.o.TLS, tick: f.o.Tick, listen: c.GetListenAddress(), messages: messages, chunks: chunks}
 	t.handshakes.port, t.handshakes.log, t.handshakes.clock = t.listen, f.o.Log, f.o.Clock
 	f.made.Store(t)
 	return t
@@ -102,8 +106,11 @@ func (t *transport) accept() {
 		c, err := t.listener.Accept()
 		switch {
 		case err == nil:
+			if t.tls != nil {
+				c = tls.Server(c, t.tls.Listener)
+			}
 			t.done.Add(1)
-			go t.serve(tls.Server(c, t.tls.Listener))
+			go t.serve(c)
 		case errors.Is(err, net.ErrClosed):
 			return
 		default:
@@ -113,27 +120,36 @@ func (t *transport) accept() {
 }
 
 // serve hands the library what comes over a connection until that breaks; raft repairs what is lost with it.
-func (t *transport) serve(c *tls.Conn) {
+func (t *transport) serve(c net.Conn) {
 	defer t.done.Done()
 	if !t.in.keep(c) {
 		c.Close()
 		return
 	}
 	defer t.in.drop(c)
-	err := t.handshakes.shake(c, handshakeWithin)
+	var err error
+	if s, secured := c.(*tls.Conn); secured {
+		err = t.handshakes.shake(s, handshakeWithin)
+	}
+	steady := &steadyConn{c, wireSilence}
+	r := bufio.NewReaderSize(steady, wireAhead)
 	var buf []byte
 	for err == nil {
 		var first [1]byte
-		_ = c.SetReadDeadline(time.Time{}) // between messages it may be silent
-		if _, err = io.ReadFull(c, first[:]); err == nil {
-			buf, err = t.take(&steadyConn{c, wireSilence}, first[0], buf)
+		from := io.Reader(r)
+		if r.Buffered() == 0 {
+			_ = c.SetReadDeadline(time.Time{}) // between messages it may be silent
+			from = c
+		}
+		if _, err = io.ReadFull(from, first[:]); err == nil {
+			buf, err = t.take(steady, r, first[0], buf)
 		}
 	}
 }
 
 // take reads the message that begins with a byte, and hands it over. The library copies what it keeps.
-func (t *transport) take(c net.Conn, first byte, buf []byte) ([]byte, error) {
-	kind, body, err := readMessage(c, first, buf)
+func (t *transport) take(c io.Writer, r io.Reader, first byte, buf []byte) ([]byte, error) {
+	kind, body, err := readMessage(r, first, buf, t.tls == nil)
 	switch {
 	case err != nil:
 		return nil, err
@@ -156,8 +172,8 @@ func (t *transport) take(c net.Conn, first byte, buf []byte) ([]byte, error) {
 	return body, err
 }
 
-// readMessage reads the rest of a message; kind 0 stands for the question whether all has come.
-func readMessage(r io.Reader, first byte, buf []byte) (kind uint16, body []byte, err error) {
+// readMessage reads the rest of a message, whose body is summed where sums says so; kind 0 stands for the question whether all has come.
+func readMessage(r io.Reader, first byte, buf []byte, sums bool) (kind uint16, body []byte, err error) {
 	var head [wireMagicSize + wireHeadSize]byte
 	head[0] = first
 	if _, err := io.ReadFull(r, head[1:wireMagicSize]); err != nil {
@@ -184,39 +200,79 @@ func readMessage(r io.Reader, first byte, buf []byte) (kind uint16, body []byte,
 	if n > uint64(cap(buf)) {
 		buf = make([]byte, n)
 	}
-	_, err = io.ReadFull(r, buf[:n])
-	return kind, buf[:n], err
-}
-
-// wireConn is a connection to another node.
-type wireConn struct {
-	c    net.Conn
-	kept *conns // that drops it
-	buf  []byte
-}
-
-// GetConnection implements raftio.ITransport.
-func (t *transport) GetConnection(ctx context.Context, target string) (raftio.IConnection, error) {
-	c, err := t.dial(ctx, target)
-	if err != nil {
-		return nil, err // not a nil connection, which would be one
+	body = buf[:n]
+	if _, err = io.ReadFull(r, body); err != nil {
+		return 0, nil, err
 	}
-	return c, nil
+	if want := be.Uint32(h[14:]); sums && crc32.ChecksumIEEE(body) != want {
+		return 0, nil, fmt.Errorf("replication: the body of a message of %d bytes has the checksum %#x, want %#x", n, crc32.ChecksumIEEE(body), want)
+	}
+	return kind, body, nil
+}
+
+// appendMessage makes a message of at most size bytes, in buf if that has room.
+func appendMessage(buf []byte, kind uint16, m pb.Marshaler, size int, sums bool) []byte {
+	const head = wireMagicSize + wireHeadSize
+	if cap(buf) < head+size {
+		buf = make([]byte, head+size)
+	}
+	buf = buf[:head+size]
+	buf = buf[:head+len(pb.MustMarshalTo(m, buf[head:]))]
+	copy(buf, wireMagic[:])
+	h, be := buf[wireMagicSize:head], binary.BigEndian
+	clear(h)
+	be.PutUint16(h, kind)
+	be.PutUint64(h[2:], uint64(len(buf)-head))
+	if sums {
+		be.PutUint32(h[14:], crc32.ChecksumIEEE(buf[head:]))
+	}
+	be.PutUint32(h[10:], crc32.ChecksumIEEE(h))
+	return buf
+}
+
+// writeMessage writes one to a connection that takes some of it all the while.
+func writeMessage(c net.Conn, message []byte) error {
+	for len(message) > 0 {
+		n := min(len(message), wirePiece)
+		_ = c.SetWriteDeadline(time.Now().Add(wireSilence))
+		if _, err := c.Write(message[:n]); err != nil {
+			return err
+		}
+		message = message[n:]
+	}
+	return nil
+}
+
+// GetConnection implements raftio.ITransport. It does not dial: its first message does.
+func (t *transport) GetConnection(ctx context.Context, target string) (raftio.IConnection, error) {
+	o := &outbox{to: target, log: t.handshakes.log, clock: t.handshakes.clock, tick: t.tick, sums: t.tls == nil, kept: &t.out}
+	o.dial = func() (net.Conn, error) { return t.dial(ctx, target) }
+	return o, nil
 }
 
 // GetSnapshotConnection implements raftio.ITransport.
-func (t *transport) GetSnapshotConnection(ctx context.Context, target string) (raftio.ISnapshotConnection, error) {
-	c, err := t.dial(ctx, target)
-	if err != nil {
-		return nil, err
-	}
-	return c, nil
+func (t *transport) GetSnapshotConnection(context.Context, string) (raftio.ISnapshotConnection, error) {
+	return noImages{}, nil
 }
 
-func (t *transport) dial(ctx context.Context, target string) (*wireConn, error) {
+// noImages takes the pieces of images, which hold nothing here (SaveSnapshot), and sends none.
+type noImages struct{}
+
+// Close implements raftio.ISnapshotConnection.
+func (noImages) Close() {}
+
+// SendChunk implements raftio.ISnapshotConnection.
+func (noImages) SendChunk(pb.Chunk) error { return nil }
+
+// dial connects to a node. What it returns is among t.out, which drops it.
+func (t *transport) dial(ctx context.Context, target string) (net.Conn, error) {
 	c, err := (&net.Dialer{Timeout: dialWithin, Control: endUnacknowledged}).DialContext(ctx, "tcp", target)
 	if err != nil {
 		return nil, err
+	}
+	if t.tls == nil {
+		t.out.keep(c)
+		return c, nil
 	}
 	s := tls.Client(c, t.tls.clientConfig(target))
 	t.out.keep(s)
@@ -226,45 +282,5 @@ func (t *transport) dial(ctx context.Context, target string) (*wireConn, error) 
 		t.out.drop(s)
 		return nil, err
 	}
-	return &wireConn{c: s, kept: &t.out}, nil
-}
-
-// Close implements raftio.IConnection and raftio.ISnapshotConnection.
-func (w *wireConn) Close() { w.kept.drop(w.c) }
-
-// SendMessageBatch implements raftio.IConnection.
-func (w *wireConn) SendMessageBatch(b pb.MessageBatch) error {
-	return w.send(wireRaft, &b, b.SizeUpperLimit())
-}
-
-// SendChunk implements raftio.ISnapshotConnection.
-func (w *wireConn) SendChunk(k pb.Chunk) error { return w.send(wireChunk, &k, k.Size()) }
-
-// send writes a message of at most size bytes.
-func (w *wireConn) send(kind uint16, m pb.Marshaler, size int) error {
-	const head = wireMagicSize + wireHeadSize
-	b := w.buf
-	if cap(b) < head+size {
-		b = make([]byte, head+size)
-	}
-	b = b[:head+size]
-	if cap(b) <= keptMessage {
-		w.buf = b
-	}
-	b = b[:head+len(pb.MustMarshalTo(m, b[head:]))]
-	copy(b, wireMagic[:])
-	h, be := b[wireMagicSize:head], binary.BigEndian
-	clear(h)
-	be.PutUint16(h, kind)
-	be.PutUint64(h[2:], uint64(len(b)-head))
-	be.PutUint32(h[10:], crc32.ChecksumIEEE(h))
-	for len(b) > 0 {
-		n := min(len(b), wirePiece)
-		_ = w.c.SetWriteDeadline(time.Now().Add(wireSilence))
-		if _, err := w.c.Write(b[:n]); err != nil {
-			return err
-		}
-		b = b[n:]
-	}
-	return nil
+	return s, nil
 }
