@@ -1,11 +1,13 @@
 package replication
 
 import (
+	"context"
 	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"sync"
 	"time"
@@ -124,6 +126,10 @@ func (d *door) serve(c net.Conn) {
 			_ = writeAnswer(c, Report{}, errNotOpen(g)) // who asks again gets another answer
 		}
 	default:
-		d.o.Log.Warn("a stream of commands was refused", "from", c.RemoteAddr(), "err", errNotOpen(g))
+		level := slog.LevelWarn
+		if int(g) <= d.o.groups() {
+			level = slog.LevelDebug // it opens, or is closing: who sends comes again
+		}
+		d.o.Log.Log(context.Background(), level, "a stream of commands was refused", "from", c.RemoteAddr(), "err", errNotOpen(g))
 	}
 }

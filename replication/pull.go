@@ -183,12 +183,7 @@ func (s *Sequencer) behind() error {
 			}
 			return &behindError{target: t, from: from, addresses: s.others(), deployment: s.deployment.Load()}
 		}
-		born := false
-		for _, r := range reports {
-			born = born || r.Flags&ReportBorn != 0
-		}
-		// Who joins a cluster has to know what it joins; others may be the first to start.
-		if !joins || born {
+		if !joins || isLed(reports, s.others()) {
 			return nil
 		}
 		if tries%20 == 10 {
@@ -203,6 +198,19 @@ func (s *Sequencer) behind() error {
 			return errEnded
 		}
 	}
+}
+
+// isLed reports that who leads is among those that answer, of a group that has a history, or can not be asked, not being among the peers. Who
+// joins has to know what it joins, and what the log of who leads begins with: while nobody leads the next one may lack the start that another
+// one still has. Others than those that join may be the first to start.
+func isLed(reports map[format.Replica]Report, peers map[format.Replica]string) bool {
+	for _, r := range reports {
+		_, asked := peers[format.Replica(r.Leader)]
+		if r.Flags&ReportBorn != 0 && (r.Flags&ReportLeads != 0 || r.Leader != 0 && !asked) {
+			return true
+		}
+	}
+	return false
 }
 
 // sources are the nodes to pull from when a log that ends at last can not go on in those of the others: that of who leads has no

@@ -5,7 +5,9 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"io"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +15,7 @@ import (
 	"queen/engine"
 	"queen/engine/clock"
 	"queen/engine/format"
+	"queen/engine/vfs"
 )
 
 // unready is a node of which no image can be taken.
@@ -78,5 +81,67 @@ func TestBusyTaker(t *testing.T) {
 	near.Close()
 	if err := <-heard; err == nil || c.deadlines != 3 {
 		t.Errorf("%d deadlines: %v", c.deadlines, err)
+	}
+}
+
+// answers answers every question to the port above a raft address, until the test or what it returns ends it.
+func answers(t *testing.T, raft string, say func() (Report, error)) (end func()) {
+	side, err := sideAddress(raft)
+	must(t, err)
+	l, err := net.Listen("tcp", side)
+	must(t, err)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			head := make([]byte, requestSize)
+			if _, err := io.ReadFull(c, head); err == nil {
+				if _, _, err := readRequest(c, head); err == nil {
+					r, refused := say()
+					_ = writeAnswer(c, r, refused) // who asked sees it
+				}
+			}
+			c.Close()
+		}
+	}()
+	end = func() {
+		l.Close()
+		<-ended
+	}
+	t.Cleanup(end)
+	return end
+}
+
+// TestJoinerWaitsForWhoLeads: a node that joins while nobody leads does not go by the log of one that follows, which has its start still:
+// it pulls once it knows that the log of who leads has none. A leader that is not among its peers it can not ask.
+func TestJoinerWaitsForWhoLeads(t *testing.T) {
+	const born = ReportBorn | ReportPart
+	for _, leader := range []uint64{2, 9} {
+		o := Options{Node: 3, Peers: map[format.Replica]string{1: freePair(t), 2: freePair(t), 3: freePair(t)}, Joining: true, Dir: t.TempDir(), group: 2}
+		asked := make(chan struct{}, 100)
+		answers(t, o.Peers[1], func() (Report, error) { return Report{Node: 1, Flags: born}, nil })
+		answers(t, o.Peers[2], func() (Report, error) {
+			r := Report{Node: 2, Floor: 20, Last: 30, Flags: born}
+			if asked <- struct{}{}; len(asked) > 2 {
+				if r.Leader = leader; leader == r.Node {
+					r.Flags |= ReportLeads
+				}
+			}
+			return r, nil
+		})
+		log := mustOpen(t, testOptions(vfs.NewMem()))
+		defer log.Close()
+		s, err := NewSequencer(log, func(err error) { t.Error(err) }, o)
+		must(t, err)
+		err = s.behind()
+		var behind *behindError
+		pulls := errors.As(err, &behind) && slices.Equal(behind.from, []format.Replica{2})
+		if pulls != (leader == 2) || !pulls && err != nil || len(asked) != 3 {
+			t.Errorf("node %d leads: it comes to %v after %d rounds", leader, err, len(asked))
+		}
 	}
 }
