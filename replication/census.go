@@ -88,7 +88,7 @@ const (
 	askLead     ask = 11 // that a node leads this raft group alone
 )
 
-// request is what is asked; addr follows it.
+// request is what is asked; an address follows it, or what else is to be said (patience, tapeFor).
 type request struct {
 	Magic    [4]byte
 	Protocol uint32 // and the raft group (protocolOf)
@@ -246,13 +246,15 @@ func (s *Sequencer) serveAsk(ctx context.Context, q *request, addr string) (Repo
 				return r, nil
 			}
 		}
-	case askTransfer:
-		if err = s.mayLead(format.Replica(q.Of)); err == nil {
-			err = s.transferAll(ctx, format.Replica(q.Of))
+	case askTransfer, askLead:
+		move := s.place
+		if q.Ask == askTransfer {
+			move = s.transferAll
 		}
-	case askLead:
+		ctx, cancel := withPatience(ctx, addr)
+		defer cancel()
 		if err = s.mayLead(format.Replica(q.Of)); err == nil {
-			err = s.place(ctx, format.Replica(q.Of))
+			err = move(ctx, format.Replica(q.Of))
 		}
 	case askDrain, askUndrain:
 		err = s.drain(ctx, format.Replica(q.Of), q.Ask == askDrain)

@@ -70,12 +70,12 @@ func (c *Client) statusOf(ctx context.Context, node format.Replica) []Answer {
 	return all
 }
 
-// Transfer makes a node lead a raft group, or all of them for 0.
+// Transfer makes a node lead a raft group, or all of them for 0. Who leads tries it for as long as ctx lasts, a question at most; see Again.
 func (c *Client) Transfer(ctx context.Context, to format.Replica, g format.RaftGroup) error {
 	if g == 0 {
-		return c.change(ctx, askTransfer, to, "")
+		return c.change(ctx, askTransfer, to, patience(ctx))
 	}
-	_, err := c.askLeader(ctx, g, askLead, to, "")
+	_, err := c.askLeader(ctx, g, askLead, to, patience(ctx))
 	return err
 }
 
@@ -119,8 +119,10 @@ func (c *Client) askLeader(ctx context.Context, g format.RaftGroup, a ask, node 
 			return c.ask(ctx, asked, g, a, node, addr)
 		}
 	}
-	return r, errors.Join(append(errs, errors.New("none of the nodes asked leads"))...)
+	return r, errors.Join(append(errs, errNoneLeads)...)
 }
+
+var errNoneLeads = errors.New("none of the nodes asked leads")
 
 // ask asks a node one thing about a raft group and a node.
 func (c *Client) ask(ctx context.Context, asked format.Replica, g format.RaftGroup, a ask, of format.Replica, addr string) (Report, error) {

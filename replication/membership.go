@@ -42,6 +42,8 @@ func (s *Sequencer) MakeLead(ctx context.Context, g format.RaftGroup, to format.
 	if err := s.mayLead(to); err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
 	if s.leads() {
 		return s.place(ctx, to)
 	}
@@ -53,7 +55,7 @@ func (s *Sequencer) MakeLead(ctx context.Context, g format.RaftGroup, to format.
 		s.notePlaced(true)
 		return nil
 	}
-	_, err = s.query(ctx, addr, askLead, to, "")
+	_, err = s.query(ctx, addr, askLead, to, patience(ctx))
 	return err
 }
 

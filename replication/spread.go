@@ -133,7 +133,7 @@ func (s *Sequencer) spreadLead(reports map[format.Replica]Report) {
 		ctx, cancel := context.WithTimeout(context.Background(), answerWithin)
 		defer cancel()
 		s.o.Log.Info("the lead is handed over, so that nodes lead about as many raft groups each", "to", to)
-		if err := s.Transfer(ctx, to); err != nil {
+		if err := s.insist(ctx, to); err != nil {
 			s.o.Log.Warn("the lead was not handed over", "to", to, "err", err)
 		}
 	})
@@ -171,13 +171,13 @@ func (h *host) leaders() byGroup {
 	return all
 }
 
-// place is Transfer by an operator's word: the lead stays there until the nodes that can lead change.
+// place moves the lead by an operator's word, within ctx: the lead stays there until the nodes that can lead change.
 func (s *Sequencer) place(ctx context.Context, to format.Replica) error {
 	before := s.notePlaced(true) // first, so that who leads next hears of it
 	if to == s.o.Node && s.leads() {
 		return nil
 	}
-	err := s.Transfer(ctx, to)
+	err := s.insist(ctx, to)
 	if err != nil {
 		s.notePlaced(before)
 	}

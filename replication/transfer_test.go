@@ -2,7 +2,9 @@ package replication
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -123,5 +125,130 @@ func TestLeaverSeesTheNextLeaderBegin(t *testing.T) {
 				t.Errorf("node %d has applied epoch %d when the leader of %d is about to go", node, epoch, before)
 			}
 		}
+	}
+}
+
+// TestTransferRefused: who leads says why a node does not, and whether it may be otherwise a moment later. Calls go on afterwards.
+func TestTransferRefused(t *testing.T) {
+	c := newTestCluster(t, 3, nil)
+	ctx := context.Background()
+	away := c.leader()%3 + 1
+	refused := func(to format.Replica, words string, again bool) {
+		t.Helper()
+		c.until(words, func() bool { // who leads may change
+			err := c.sequencer(c.leader()).Transfer(ctx, to)
+			if err == nil {
+				t.Fatalf("node %d leads", to)
+			}
+			if err != engine.ErrNotLeader && (!strings.Contains(err.Error(), words) || Again(err) != again) {
+				t.Fatalf("node %d: %v, which may be otherwise later: %v", to, err, Again(err))
+			}
+			return err != engine.ErrNotLeader
+		})
+	}
+	refused(9, "node 9 does not vote", false)
+	c.stop(away)
+	refused(away, "does not answer", false)
+	var say atomic.Pointer[Report]
+	answers(t, c.peers[away], func() (Report, error) {
+		if r := say.Load(); r != nil {
+			return *r, nil
+		}
+		return Report{}, errNotOpen(1)
+	})
+	refused(away, "is not open here", true)
+	say.Store(&Report{Node: 9, Flags: ReportPart})
+	refused(away, errForeign.Error(), false)
+	say.Store(&Report{Node: uint64(away)})
+	refused(away, "does not take part yet", true)
+	say.Store(&Report{Node: uint64(away), Flags: ReportPart})
+	refused(away, "has applied 0 of ", true)
+	own := c.sequencer(c.leader()).peer.Standing().Applied
+	say.Store(&Report{Node: uint64(away), Flags: ReportPart, Applied: uint64(own) + 1000})
+	refused(away, "did not take the lead", true) // it is not there
+	for node, n := range c.nodes {
+		if _, err := push(ctx, n, "q", "p", "", "x"); err != nil {
+			t.Errorf("a push on node %d: %v", node, err)
+		}
+	}
+}
+
+// TestTransferIsTriedAgain: what keeps the lead from moving for a while keeps an operator's word from coming true only for as long, and calls go
+// on meanwhile.
+func TestTransferIsTriedAgain(t *testing.T) {
+	c := newTestCluster(t, 3, nil)
+	leader := c.leader()
+	s, to := c.sequencer(leader), leader%3+1
+	busy := func(by int) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.mu.inFlight += by
+		s.mu.room.Broadcast()
+	}
+	held := func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.mu.held
+	}
+	busy(1) // a proposal that does not come to its end
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	moved := make(chan error, 1)
+	go func() { moved <- s.place(ctx, to) }()
+	for range 2 {
+		c.until("calls wait", held)
+		c.until("calls go on", func() bool { return !held() })
+	}
+	select {
+	case err := <-moved:
+		t.Fatalf("it came to %v with a proposal under way", err)
+	default:
+	}
+	busy(-1)
+	if err := <-moved; err != nil {
+		t.Fatal(err)
+	}
+	c.until("it leads", func() bool { return c.leader() == to }) // who led says so a moment longer
+}
+
+// TestAgain: what may be otherwise later is told apart here, and in the words of another node.
+func TestAgain(t *testing.T) {
+	slow := later{errors.New("it was slow")}
+	for _, c := range []struct {
+		err  error
+		want bool
+	}{
+		{nil, false}, {slow, true}, {fmt.Errorf("raft group 2: %w", slow), true}, {refusal("raft group 2: " + slow.Error()), true},
+		{engine.ErrNotLeader, true}, {refusal(engine.ErrNotLeader.Error()), true}, {errors.Join(errForeign, errNoneLeads), true},
+		{errForeign, false}, {refusal("replication: node 9 does not vote in this cluster"), false}, {context.DeadlineExceeded, false},
+	} {
+		if got := Again(c.err); got != c.want {
+			t.Errorf("%v: %v", c.err, got)
+		}
+	}
+}
+
+// TestPatience: who asks for a transfer says for how long it waits, and who does not know of that is tried for the usual time.
+func TestPatience(t *testing.T) {
+	if words := patience(context.Background()); words != "" {
+		t.Errorf("without an end: %q", words)
+	}
+	asks, cancel := context.WithTimeout(context.Background(), time.Hour)
+	defer cancel()
+	if d, err := time.ParseDuration(patience(asks)); err != nil || d <= 0 || d > 54*time.Minute {
+		t.Errorf("%v of an hour: %v", d, err)
+	}
+	for words, most := range map[string]time.Duration{"20m": 20 * time.Minute, "2h": time.Hour, "": answerWithin, "127.0.0.1:80": answerWithin} {
+		ctx, cancel := withPatience(asks, words)
+		end, ends := ctx.Deadline()
+		if left := time.Until(end); !ends || left > most || left < most/2 {
+			t.Errorf("%q: %v are left: %v", words, left, ends)
+		}
+		cancel()
+	}
+	ended, cancel := withPatience(asks, "-1s")
+	defer cancel()
+	if ended.Err() == nil {
+		t.Error("who does not wait any more is waited for")
 	}
 }

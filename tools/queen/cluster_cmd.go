@@ -113,6 +113,8 @@ type clusterChange struct {
 	undo *bool
 	// group, when it is set, is where the raft group is kept that it is about, 0 for all.
 	group *uint8
+	// again, when it is set, tells what is asked for again while there is time, of who leads then; so it has to bear being done twice.
+	again func(error) bool
 	do    func(*replication.Client, context.Context, format.Replica) error
 }
 
@@ -177,7 +179,7 @@ func (f *clusterFlags) carryOut(inv *cli.Invocation, out *cli.Printer[changedRow
 	if k.group != nil {
 		row.Group = uint64(*k.group)
 	}
-	leader, err := f.leader(inv, c, format.RaftGroup(row.Group))
+	leader, err := f.leader(inv.Ctx, c, format.RaftGroup(row.Group))
 	if err != nil {
 		return err
 	}
@@ -191,21 +193,48 @@ func (f *clusterFlags) carryOut(inv *cli.Invocation, out *cli.Printer[changedRow
 			return err
 		}
 	}
-	ctx, cancel := context.WithTimeout(inv.Ctx, f.timeout)
-	defer cancel()
-	one := &replication.Client{Peers: map[format.Replica]string{leader: c.Peers[leader]}, TLS: c.TLS}
-	if err := k.do(one, ctx, format.Replica(row.Node)); err != nil {
+	if row.AskedOf, err = f.ask(inv.Ctx, c, k, &row); err != nil {
 		return changeError(err)
 	}
 	row.Done = true
 	return out.One(row)
 }
 
-// leader finds who leads a raft group among the nodes that were named; 0 is the first one, whose leader is asked about all.
-func (f *clusterFlags) leader(inv *cli.Invocation, c *replication.Client, g format.RaftGroup) (format.Replica, error) {
-	ctx, cancel := context.WithTimeout(inv.Ctx, f.timeout)
+// ask asks who leads, once or for as long as it may help, and returns who that was.
+func (f *clusterFlags) ask(ctx context.Context, c *replication.Client, k *clusterChange, row *changedRow) (asked uint64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
-	answers, groups := c.Status(ctx), format.RaftGroup(1)
+	for leader := format.Replica(row.AskedOf); ; {
+		one := &replication.Client{Peers: map[format.Replica]string{leader: c.Peers[leader]}, TLS: c.TLS}
+		if err = k.do(one, ctx, format.Replica(row.Node)); err == nil || k.again == nil || !k.again(err) || !rest(ctx) {
+			return uint64(leader), err
+		}
+		if now, nobody := f.leader(ctx, c, format.RaftGroup(row.Group)); nobody == nil {
+			leader = now
+		}
+		if ctx.Err() != nil {
+			return uint64(leader), err
+		}
+	}
+}
+
+// rest waits a little; false when ctx has ended.
+func rest(ctx context.Context) bool {
+	t := time.NewTimer(waitEvery)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// leader finds who leads a raft group among the nodes that were named; 0 is the first one, whose leader is asked about all.
+func (f *clusterFlags) leader(ctx context.Context, c *replication.Client, g format.RaftGroup) (format.Replica, error) {
+	within, cancel := context.WithTimeout(ctx, f.timeout)
+	defer cancel()
+	answers, groups := c.Status(within), format.RaftGroup(1)
 	for i := range answers {
 		groups = max(groups, answers[i].Group)
 	}
@@ -221,7 +250,7 @@ func (f *clusterFlags) leader(inv *cli.Invocation, c *replication.Client, g form
 		}
 	}
 	switch {
-	case inv.Ctx.Err() != nil:
+	case ctx.Err() != nil:
 		return 0, cli.Exit(cli.Interrupted)
 	case g > groups && len(silent) == 0:
 		return 0, cli.Errorf(cli.Usage, "--group %d: the cluster has %d raft groups", g, groups)
@@ -240,6 +269,9 @@ func changeError(err error) error {
 	case errors.As(err, &network), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed),
 		errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return cli.Errorf(cli.OutcomeUnknown, "the answer was lost, it may have been done: %w", err)
+	}
+	if replication.Again(err) {
+		return cli.Errorf(cli.Server, "the node that leads could not do it: %w", err)
 	}
 	return cli.Errorf(cli.Usage, "the node that leads refuses: %w", err)
 }

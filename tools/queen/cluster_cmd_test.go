@@ -1,15 +1,18 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"queen/engine"
 	"queen/engine/format"
 	"queen/replication"
 	"queen/tools/cli"
@@ -71,6 +74,7 @@ func TestClusterCommands(t *testing.T) {
 	run(cli.Done, on("wait", "--for", "leader")...)
 	require.Contains(t, run(cli.Done, on("status", "-o", "csv")...), fmt.Sprintf("%d,1,%s,leader,", to, c.peers[to-1]))
 	run(cli.Usage, on("transfer-leader", "none")...)
+	require.Contains(t, run(cli.Usage, on("transfer-leader", "9")...), "node 9 does not vote")
 	require.Contains(t, run(cli.Usage, on("transfer-leader", "1", "--group", "2")...), "the cluster has 1 raft groups")
 	run(cli.Usage, on("add", "2", c.peers[1])...)
 	run(cli.Usage, on("promote", "2")...)
@@ -82,8 +86,44 @@ func TestClusterCommands(t *testing.T) {
 	require.Contains(t, run(cli.Findings, on("status")...), `"role": "unknown"`)
 	run(cli.Findings, "wait", "--peers", peers, "--timeout", "300ms")
 	run(cli.Done, on("wait", "--for", "leader")...)
+	require.Contains(t, run(cli.Usage, on("transfer-leader", fmt.Sprint(leader))...), fmt.Sprintf("node %d does not answer", leader))
 	run(cli.Done, on("remove", fmt.Sprint(leader), "--yes")...)
 	require.Contains(t, run(cli.Usage, on("add", fmt.Sprint(leader), c.peers[leader-1])...), "a number is used once")
+}
+
+// TestAskedAgain: what may be otherwise later is asked for again while there is time, if it bears that, and what is refused is not.
+func TestAskedAgain(t *testing.T) {
+	c := &replication.Client{Peers: map[format.Replica]string{1: "127.0.0.1:1", 2: "127.0.0.1:3"}}
+	refused := errors.New("node 9 does not vote")
+	for _, x := range []struct {
+		name    string
+		again   func(error) bool
+		timeout time.Duration
+		comes   []error
+		code    int
+	}{
+		{"it is done at once", replication.Again, time.Minute, []error{nil}, cli.Done},
+		{"it is done later", replication.Again, time.Minute, []error{engine.ErrNotLeader, engine.ErrNotLeader, nil}, cli.Done},
+		{"it is refused later", replication.Again, time.Minute, []error{engine.ErrNotLeader, refused}, cli.Usage},
+		{"there is no time", replication.Again, time.Nanosecond, []error{engine.ErrNotLeader}, cli.Server},
+		{"it does not bear that", nil, time.Minute, []error{engine.ErrNotLeader}, cli.Server},
+		{"it is refused", replication.Again, time.Minute, []error{refused}, cli.Usage},
+	} {
+		tries := 0
+		k := &clusterChange{again: x.again, do: func(one *replication.Client, _ context.Context, node format.Replica) error {
+			require.Equal(t, map[format.Replica]string{2: "127.0.0.1:3"}, one.Peers, x.name)
+			require.EqualValues(t, 5, node)
+			tries++
+			return x.comes[tries-1]
+		}}
+		asked, err := (&clusterFlags{timeout: x.timeout}).ask(context.Background(), c, k, &changedRow{AskedOf: 2, Node: 5})
+		require.EqualValues(t, 2, asked)
+		require.Equal(t, len(x.comes), tries, x.name)
+		require.Equal(t, x.comes[tries-1], err, x.name)
+		if err != nil {
+			require.Equal(t, x.code, cli.Code(changeError(err)), x.name)
+		}
+	}
 }
 
 // TestWaitConditions: what each condition makes of what nodes said.

@@ -13,8 +13,10 @@ import (
 func (f *clusterFlags) transferCommand(s cli.Streams) *cobra.Command {
 	var group uint8
 	cmd := f.change(s, clusterChange{use: "transfer-leader NODE", short: "Make a node lead", group: &group,
-		long: `Make a node lead that votes and has caught up: all raft groups of the cluster, or one. Exits 0 when it leads. Nodes that spread the lead of
-raft groups (peer.spread) leave it there until a node has gone or come.`,
+		long: `Make a node lead that votes: all raft groups of the cluster, or one. Exits 0 when it leads. What may be otherwise a moment later, as a node
+that has not caught up or is slow, is tried again until --timeout; a node that does not answer, or does not vote, is refused at once. Nodes
+that spread the lead of raft groups (peer.spread) leave it there until a node has gone or come.`,
+		again: replication.Again,
 		do: func(c *replication.Client, ctx context.Context, node format.Replica) error {
 			return c.Transfer(ctx, node, format.RaftGroup(group))
 		}})
