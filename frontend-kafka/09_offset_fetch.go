@@ -31,6 +31,9 @@ func offsetFetchAPI() *api {
 func fetchedGroups(req *kmsg.OffsetFetchRequest) []kmsg.OffsetFetchRequestGroup {
 	if req.Version >= 8 {
 		req.Groups = once(req.Groups, func(g *kmsg.OffsetFetchRequestGroup) string { return g.Group })
+		for i := range req.Groups {
+			fetchedTopics(&req.Groups[i])
+		}
 		return req.Groups
 	}
 	one := kmsg.NewOffsetFetchRequestGroup()
@@ -40,7 +43,15 @@ func fetchedGroups(req *kmsg.OffsetFetchRequest) []kmsg.OffsetFetchRequestGroup 
 	for _, t := range req.Topics {
 		one.Topics = append(one.Topics, kmsg.OffsetFetchRequestGroupTopic{Topic: t.Topic, Partitions: t.Partitions})
 	}
+	fetchedTopics(&one)
 	return []kmsg.OffsetFetchRequestGroup{one}
+}
+
+// fetchedTopics names every partition once: each may have a position with kilobytes of metadata.
+func fetchedTopics(g *kmsg.OffsetFetchRequestGroup) {
+	g.Topics = joined(g.Topics, func(t *kmsg.OffsetFetchRequestGroupTopic) (topicKey, *[]int32) {
+		return topicKey{t.Topic, t.TopicID}, &t.Partitions
+	})
 }
 
 // fetchedAnswer is an answer of any version.
@@ -94,8 +105,9 @@ func offsetFetch(ctx context.Context, c *conn, r *request) (kmsg.Response, error
 	req := r.req.(*kmsg.OffsetFetchRequest)
 	all := fetchedGroups(req)
 	out := make([]kmsg.OffsetFetchResponseGroup, len(all))
+	list := listing{c: c}
 	for i := range all {
-		f := offsetFetching{c: c, req: req, g: &all[i]}
+		f := offsetFetching{c: c, req: req, g: &all[i], list: &list}
 		out[i] = f.run(ctx)
 	}
 	return fetchedAnswer(req, out), nil
@@ -107,6 +119,8 @@ type offsetFetching struct {
 	req *kmsg.OffsetFetchRequest
 	g   *kmsg.OffsetFetchRequestGroup
 	out kmsg.OffsetFetchResponseGroup
+	// list is the room of the whole answer.
+	list *listing
 }
 
 func (f *offsetFetching) run(ctx context.Context) kmsg.OffsetFetchResponseGroup {
@@ -159,17 +173,30 @@ func (f *offsetFetching) named(ctx context.Context) error {
 			}
 		}
 	}
-	rows, err := f.c.f.engine.Records().Committed(ctx, f.c.caller(), f.g.Group, refs)
-	if err != nil {
-		return err
-	}
-	for i := range rows {
-		if err := f.fill(&f.out.Topics[at[i].topic].Partitions[at[i].partition], &rows[i]); err != nil {
+	for again := true; again; again = len(refs) > 0 {
+		n := min(len(refs), committedPage)
+		rows, err := f.c.f.engine.Records().Committed(ctx, f.c.caller(), f.g.Group, refs[:n])
+		if err != nil {
 			return err
 		}
+		for i := range rows {
+			if err := f.list.add(ctx, positionRoom(&rows[i])); err != nil {
+				return err
+			}
+			if err := f.fill(&f.out.Topics[at[i].topic].Partitions[at[i].partition], &rows[i]); err != nil {
+				return err
+			}
+		}
+		refs, at = refs[n:], at[n:]
 	}
 	return nil
 }
+
+// committedPage is how many positions are read at a time, with 4 KiB of metadata at most each.
+const committedPage = 1024
+
+// positionRoom is about what a position takes in an answer, decoded and encoded.
+func positionRoom(row *engine.GroupOffset) int64 { return partitionRoom + 2*int64(len(row.Metadata)) }
 
 // errUnread refuses a group whole: no code of a partition says that its position can not be read just now.
 var errUnread = &fault{kerr.CoordinatorNotAvailable, "a position can not be read"}
@@ -193,12 +220,12 @@ func (f *offsetFetching) all(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := f.c.room(ctx, int64(len(rows))*partitionRoom); err != nil {
-		return err
-	}
 	skip := ""
 	for i := range rows {
 		row := &rows[i]
+		if err := f.list.add(ctx, positionRoom(row)); err != nil {
+			return err
+		}
 		n, ok := partitionNumber(row.Partition)
 		if !ok || row.Queue == skip {
 			continue

@@ -2,6 +2,7 @@ package frontendkafka
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -30,7 +31,7 @@ func createTopics(ctx context.Context, c *conn, r *request) (kmsg.Response, erro
 	resp := req.ResponseKind().(*kmsg.CreateTopicsResponse)
 	ctx, cancel := within(ctx, req.TimeoutMillis)
 	defer cancel()
-	named := map[string]int{}
+	named, list := map[string]int{}, listing{c: c}
 	for i := range req.Topics {
 		named[req.Topics[i].Topic]++
 	}
@@ -43,6 +44,11 @@ func createTopics(ctx context.Context, c *conn, r *request) (kmsg.Response, erro
 			named[t.Topic] = -named[t.Topic] // one answer for all of them
 		} else if named[t.Topic] < 0 {
 			continue
+		} else if err := list.add(ctx, int64(len(topicConfigs))*configRoom); err != nil {
+			if errors.Is(err, errHungUp) {
+				return nil, err
+			}
+			row.ErrorCode, row.ErrorMessage = controllerCode(err), textOf(err)
 		} else if err := c.createOne(ctx, t, req.ValidateOnly, &row); err != nil {
 			row.ErrorCode, row.ErrorMessage = controllerCode(err), textOf(err)
 		}

@@ -31,6 +31,10 @@ func describeConfigs(ctx context.Context, c *conn, r *request) (kmsg.Response, e
 		name string
 	}
 	key := func(res *kmsg.DescribeConfigsRequestResource) named { return named{res.ResourceType, res.ResourceName} }
+	list, each := listing{c: c}, int64(configRoom)
+	if req.IncludeSynonyms {
+		each += configRoom
+	}
 	for _, res := range once(req.Resources, key) {
 		row := kmsg.NewDescribeConfigsResponseResource()
 		row.ResourceType, row.ResourceName = res.ResourceType, res.ResourceName
@@ -45,6 +49,10 @@ func describeConfigs(ctx context.Context, c *conn, r *request) (kmsg.Response, e
 			if res.ConfigNames == nil || slices.Contains(res.ConfigNames, n.name) {
 				row.Configs = append(row.Configs, found.describe(n, req))
 			}
+		}
+		// A group that nobody knows has a configuration, too: a few bytes ask for all of its names.
+		if err := list.add(ctx, each*int64(len(row.Configs))); err != nil {
+			return nil, err
 		}
 		resp.Resources = append(resp.Resources, row)
 	}

@@ -32,7 +32,13 @@ func describeLogDirs(ctx context.Context, c *conn, r *request) (kmsg.Response, e
 	stats := c.f.engine.Inspect().Stats()
 	dir.TotalBytes, dir.UsableBytes = int64(stats.DiskTotal), int64(stats.DiskFree)
 	who := c.caller()
+	list := listing{c: c}
 	add := func(t *topic, want []int32) error {
+		if want == nil {
+			if err := list.add(ctx, int64(t.width)*partitionRoom); err != nil {
+				return err
+			}
+		}
 		row, err := c.sizes(ctx, who, t, want)
 		if err == nil && len(row.Partitions) > 0 {
 			dir.Topics = append(dir.Topics, row)
@@ -70,11 +76,6 @@ func describeLogDirs(ctx context.Context, c *conn, r *request) (kmsg.Response, e
 func (c *conn) sizes(ctx context.Context, who engine.Caller, t *topic, want []int32) (kmsg.DescribeLogDirsResponseDirTopic, error) {
 	row := kmsg.NewDescribeLogDirsResponseDirTopic()
 	row.Topic = t.name
-	if want == nil {
-		if err := c.room(ctx, int64(t.width)*partitionRoom); err != nil {
-			return row, err
-		}
-	}
 	add := func(n int32) error {
 		var size engine.PartitionSize
 		var err error

@@ -29,10 +29,11 @@ func describeQuorum(ctx context.Context, c *conn, r *request) (kmsg.Response, er
 		return nil, err
 	}
 	cl := c.cluster()
+	req.Topics = once(req.Topics, func(t *kmsg.DescribeQuorumRequestTopic) string { return t.Topic })
 	for _, asked := range req.Topics {
 		row := kmsg.NewDescribeQuorumResponseTopic()
 		row.Topic = asked.Topic
-		for _, want := range asked.Partitions {
+		for _, want := range once(asked.Partitions, func(p *kmsg.DescribeQuorumRequestTopicPartition) int32 { return p.Partition }) {
 			p := kmsg.NewDescribeQuorumResponseTopicPartition()
 			p.Partition = want.Partition
 			if asked.Topic != quorumTopic || want.Partition != 0 {

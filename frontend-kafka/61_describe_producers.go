@@ -18,8 +18,9 @@ func describeProducersAPI() *api {
 
 func describeProducers(ctx context.Context, c *conn, r *request) (kmsg.Response, error) {
 	req := r.req.(*kmsg.DescribeProducersRequest)
+	req.Topics = joined(req.Topics, func(t *kmsg.DescribeProducersRequestTopic) (string, *[]int32) { return t.Topic, &t.Partitions })
 	resp := refuseDescribeProducers(r, 0).(*kmsg.DescribeProducersResponse)
-	l := c.lookups()
+	l, list := c.lookups(), listing{c: c}
 	for i := range req.Topics {
 		t := &req.Topics[i]
 		for j, n := range t.Partitions {
@@ -35,6 +36,9 @@ func describeProducers(ctx context.Context, c *conn, r *request) (kmsg.Response,
 			if err != nil {
 				out.ErrorCode, out.ErrorMessage = codeOf(err), textOf(err)
 				continue
+			}
+			if err := list.add(ctx, int64(len(rows))*producerRoom); err != nil {
+				return nil, err
 			}
 			for _, p := range rows {
 				a := kmsg.NewDescribeProducersResponseTopicPartitionActiveProducer()

@@ -22,7 +22,10 @@ func describeTransactionsAPI() *api {
 }
 
 func describeTransactions(ctx context.Context, c *conn, r *request) (kmsg.Response, error) {
+	req := r.req.(*kmsg.DescribeTransactionsRequest)
+	req.TransactionalIDs = once(req.TransactionalIDs, itself)
 	resp := refuseDescribeTransactions(r, 0).(*kmsg.DescribeTransactionsResponse)
+	list := listing{c: c}
 	for i := range resp.TransactionStates {
 		out := &resp.TransactionStates[i]
 		info, err := c.f.engine.Records().Transaction(ctx, c.caller(), out.TransactionalID)
@@ -32,6 +35,9 @@ func describeTransactions(ctx context.Context, c *conn, r *request) (kmsg.Respon
 		case err != nil:
 			out.ErrorCode = codeOf(err)
 		default:
+			if err := list.add(ctx, int64(len(info.Partitions))*partitionRoom); err != nil {
+				return nil, err
+			}
 			describe(out, &info)
 		}
 	}

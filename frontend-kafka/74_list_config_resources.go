@@ -33,13 +33,19 @@ func listConfigResources(ctx context.Context, c *conn, r *request) (kmsg.Respons
 	if len(kinds) == 0 {
 		kinds = []int8{int8(aTopic), int8(aBroker), int8(aLogger), int8(aGroup)}
 	}
-	add := func(kind kmsg.ConfigResourceType, name string) {
+	list := listing{c: c}
+	var full error
+	add := func(kind kmsg.ConfigResourceType, name string) bool {
+		if full = list.add(ctx, nameRoom+int64(len(name))); full != nil {
+			return false
+		}
 		resp.ConfigResources = append(resp.ConfigResources, kmsg.ListConfigResourcesResponseConfigResource{Name: name, Type: int8(kind)})
+		return true
 	}
-	for _, k := range kinds {
+	for _, k := range once(kinds, itself) {
 		switch kind := kmsg.ConfigResourceType(k); kind {
 		case aTopic:
-			if err := c.f.eachTopic(ctx, c.caller(), func(t *topic) bool { add(kind, t.name); return true }); err != nil {
+			if err := c.f.eachTopic(ctx, c.caller(), func(t *topic) bool { return add(kind, t.name) }); err != nil {
 				return nil, err
 			}
 		case aBroker, aLogger:
@@ -47,27 +53,29 @@ func listConfigResources(ctx context.Context, c *conn, r *request) (kmsg.Respons
 				add(kind, strconv.Itoa(int(id)))
 			}
 		case aGroup:
-			c.eachConfigured(ofGroup, func(name string) { add(kind, name) })
+			c.eachConfigured(ofGroup, func(name string) bool { return add(kind, name) })
 		case kmsg.ConfigResourceTypeClientMetrics:
 		default:
 			resp.ErrorCode, resp.ConfigResources = kerr.UnsupportedVersion.Code, nil
 			return resp, nil
 		}
+		if full != nil {
+			return nil, full
+		}
 	}
 	return resp, nil
 }
 
-// eachConfigured calls fn with the names of one kind that have a row.
-func (c *conn) eachConfigured(kind string, fn func(name string)) {
+// eachConfigured calls fn with the names of one kind that have a row, until it returns false.
+func (c *conn) eachConfigured(kind string, fn func(name string) bool) {
 	for after := kind; ; {
 		rows := c.f.rows.AdminRows(c.caller().Tenant, format.AdminKafkaConfig, after, 256)
 		for _, row := range rows {
 			name, ok := strings.CutPrefix(row.Name, kind)
-			if !ok {
+			if !ok || !fn(name) {
 				return
 			}
 			after = row.Name
-			fn(name)
 		}
 		if len(rows) == 0 {
 			return

@@ -84,6 +84,7 @@ func (c *conn) pageRows(ctx context.Context, req *kmsg.DescribeTopicPartitionsRe
 			return true
 		})
 	}
+	req.Topics = once(req.Topics, func(t *kmsg.DescribeTopicPartitionsRequestTopic) string { return t.Topic })
 	for i := range req.Topics {
 		row := pageRow{name: req.Topics[i].Topic}
 		row.topic, row.err = c.f.topic(ctx, who, row.name)

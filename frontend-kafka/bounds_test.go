@@ -199,6 +199,64 @@ func TestNamedOnce(t *testing.T) {
 	got := c.ask(dirs).(*kmsg.DescribeLogDirsResponse).Dirs[0].Topics
 	require.Len(t, got, 1)
 	require.Len(t, got[0].Partitions, 1)
+
+	require.Zero(t, c.transactional("x").write(12, "t", "a").ErrorCode)
+	c.produce("t", 1, records(t, nil, "b"))
+	producers := kmsg.NewPtrDescribeProducersRequest()
+	for _, parts := range [][]int32{{0, 0, 1}, {1, 0}, {0}} {
+		producers.Topics = append(producers.Topics, kmsg.DescribeProducersRequestTopic{Topic: "t", Partitions: parts})
+	}
+	wrote := c.ask(producers).(*kmsg.DescribeProducersResponse).Topics
+	require.Len(t, wrote, 1)
+	require.Len(t, wrote[0].Partitions, 2)
+	require.Len(t, wrote[0].Partitions[0].ActiveProducers, 1)
+
+	txns := kmsg.NewPtrDescribeTransactionsRequest()
+	txns.TransactionalIDs = []string{"x", "y", "x", "x"}
+	require.Len(t, c.ask(txns).(*kmsg.DescribeTransactionsResponse).TransactionStates, 2)
+
+	kinds := kmsg.NewPtrListConfigResourcesRequest()
+	kinds.Version, kinds.ResourceTypes = 1, []int8{2, 2, 2}
+	require.Len(t, c.ask(kinds).(*kmsg.ListConfigResourcesResponse).ConfigResources, 2) // the internal topic, too
+
+	for v := int16(1); v <= 10; v++ {
+		rows := n.askedTwice(c, v, made.id)
+		require.Len(t, rows, 1, v)
+		require.Len(t, rows[0].Partitions, 2, v)
+	}
+
+	quorum := kmsg.NewPtrDescribeQuorumRequest()
+	for range 3 {
+		quorum.Topics = append(quorum.Topics, kmsg.DescribeQuorumRequestTopic{Topic: quorumTopic, Partitions: make([]kmsg.DescribeQuorumRequestTopicPartition, 3)})
+	}
+	voters := c.ask(quorum).(*kmsg.DescribeQuorumResponse).Topics
+	require.Len(t, voters, 1)
+	require.Len(t, voters[0].Partitions, 1)
+}
+
+// askedTwice asks for positions of the same two partitions of topic t again and again.
+func (n *testNode) askedTwice(c *raw, version int16, id [16]byte) []kmsg.OffsetFetchResponseGroupTopic {
+	req := kmsg.NewPtrOffsetFetchRequest()
+	req.Version, req.Group = version, "g"
+	g := kmsg.NewOffsetFetchRequestGroup()
+	g.Group = "g"
+	for _, parts := range [][]int32{{0, 0, 1}, {1, 0}} {
+		one := kmsg.OffsetFetchRequestGroupTopic{Topic: "t", Partitions: parts}
+		if version >= 10 {
+			one.Topic, one.TopicID = "", id
+		}
+		g.Topics = append(g.Topics, one)
+		req.Topics = append(req.Topics, kmsg.OffsetFetchRequestTopic{Topic: "t", Partitions: parts})
+	}
+	if version >= 8 {
+		req.Groups = append(req.Groups, g)
+		return c.ask(req).(*kmsg.OffsetFetchResponse).Groups[0].Topics
+	}
+	var rows []kmsg.OffsetFetchResponseGroupTopic
+	for _, t := range c.ask(req).(*kmsg.OffsetFetchResponse).Topics {
+		rows = append(rows, kmsg.OffsetFetchResponseGroupTopic{Partitions: make([]kmsg.OffsetFetchResponseGroupTopicPartition, len(t.Partitions))})
+	}
+	return rows
 }
 
 // ledEngine is a node of a cluster that somebody leads.

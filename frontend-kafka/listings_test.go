@@ -2,6 +2,7 @@ package frontendkafka
 
 import (
 	"context"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -55,4 +56,41 @@ func TestListingsAreBounded(t *testing.T) {
 	held.give()
 	require.Zero(t, c.receive(req).(*kmsg.MetadataResponse).Topics[1].ErrorCode)
 	whole()
+}
+
+// Goal: an answer of very many little things asks for room as it grows, may have everything there is and no more, and one
+// that grows without end is refused.
+func TestListingGrows(t *testing.T) {
+	n := start(t, func(o *Options) { o.Memory = 1 << 20 })
+	c := &conn{f: n.f}
+	list, ctx := listing{c: c}, context.Background()
+	for range 3 * n.f.listings.size / 1000 {
+		require.NoError(t, list.add(ctx, 1000))
+	}
+	_, ok := n.f.listings.try(1)
+	require.False(t, ok)
+	c.wrote()
+	all, ok := n.f.listings.try(n.f.listings.size)
+	require.True(t, ok)
+	all.give()
+	require.ErrorIs(t, list.add(ctx, listedMax*partitionRoom), errListing)
+
+	// What a few bytes name each takes kilobytes: groups that nobody knows, topics that are only to be judged.
+	held, err := n.f.listings.take(ctx, n.f.listings.size)
+	require.NoError(t, err)
+	defer held.give()
+	n.f.listingWait = 1
+	client := n.dial()
+	configs, create := kmsg.NewPtrDescribeConfigsRequest(), kmsg.NewPtrCreateTopicsRequest()
+	configs.Version, create.Version, create.ValidateOnly = 4, 7, true
+	for i := range 1000 {
+		configs.Resources = append(configs.Resources, kmsg.DescribeConfigsRequestResource{ResourceType: aGroup, ResourceName: fmt.Sprint(i)})
+		one := kmsg.NewCreateTopicsRequestTopic()
+		one.Topic, one.NumPartitions, one.ReplicationFactor = fmt.Sprint(i), 1, 1
+		create.Topics = append(create.Topics, one)
+	}
+	require.Equal(t, kerr.NotEnoughReplicas.Code, client.ask(configs).(*kmsg.DescribeConfigsResponse).Resources[0].ErrorCode)
+	got := client.ask(create).(*kmsg.CreateTopicsResponse).Topics
+	require.Zero(t, got[0].ErrorCode)
+	require.Equal(t, kerr.NotEnoughReplicas.Code, got[999].ErrorCode)
 }
