@@ -3,6 +3,7 @@ package frontendkafka
 import (
 	"container/list"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -88,6 +89,7 @@ type fetchSession struct {
 	recent          *list.Element
 	sized           *list.Element
 	bucket, counted int
+	offered         int // partitions that count as offered
 }
 
 // newFetchSession takes the partitions of a full fetch.
@@ -125,9 +127,8 @@ func (c *conn) session(req *kmsg.FetchRequest) (s *fetchSession, full bool, code
 	}
 	s = newFetchSession(req, c.caller())
 	s.mu.Lock()
-	if epoch == 0 {
-		s.id = c.f.sessions.offer(s.count, c.f.opts.Clock.Mono())
-		c.remember(s)
+	if epoch == 0 && !longNames(req.Topics) {
+		c.offer(s)
 	}
 	return s, true, nil
 }
@@ -156,8 +157,16 @@ func (c *conn) resume(req *kmsg.FetchRequest) (*fetchSession, *kerr.Error) {
 		c.take(s)
 	}
 	s.apply(req)
-	c.f.sessions.resize(s)
+	if !c.f.sessions.resize(s, c.f.opts.Clock.Mono()) {
+		s.mu.Unlock()
+		return nil, kerr.FetchSessionIDNotFound // it grew too large; the client starts anew
+	}
 	return s, nil
+}
+
+// longNames tells whether some topic has a name that none can have.
+func longNames(all []kmsg.FetchRequestTopic) bool {
+	return slices.ContainsFunc(all, func(t kmsg.FetchRequestTopic) bool { return len(t.Topic) > topicNameMax })
 }
 
 // accept judges whether a request continues the session.
@@ -169,6 +178,8 @@ func (s *fetchSession) accept(req *kmsg.FetchRequest) *kerr.Error {
 		return kerr.InvalidFetchSessionEpoch
 	case s.byIDs != (req.Version >= fetchIDs):
 		return kerr.FetchSessionTopicIDError
+	case longNames(req.Topics):
+		return kerr.FetchSessionIDNotFound // not worth to be kept; without a session it is answered
 	}
 	if s.epoch == math.MaxInt32 {
 		s.epoch = 0
@@ -228,6 +239,9 @@ func (s *fetchSession) apply(req *kmsg.FetchRequest) {
 	}
 	for i := range req.Topics {
 		in := &req.Topics[i]
+		if len(in.Partitions) == 0 {
+			continue
+		}
 		t := s.topicOf(topicKey{in.Topic, in.TopicID}, &fetchTopic{name: in.Topic, id: in.TopicID, byID: s.byIDs})
 		for j := range in.Partitions {
 			n := in.Partitions[j].Partition

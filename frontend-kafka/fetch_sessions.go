@@ -20,39 +20,59 @@ var overContext = func() context.Context {
 }()
 
 const (
-	// sessionsMax and sessionPartsMax bound the sessions in use and their partitions, over all connections.
-	sessionsMax     = 8192
-	sessionPartsMax = 2_000_000
+	// sessionsMax bounds the sessions in use, over all connections.
+	sessionsMax = 8192
+	// sessionPartRoom is about what a partition of a session in use takes of memory, in bytes; sessionPartsMin are so many
+	// that there is always room for.
+	sessionPartRoom = 256
+	sessionPartsMin = 4096
+	// offeredShare is the part of what sessions in use may have that those have that are only offered.
+	offeredShare = 4
 	// waitingMax bounds the sessions that a connection may come back to and has not yet.
 	waitingMax = 4
 )
 
 // fetchSessions are the sessions in use. When there is no room, those go that nobody used for sessionIdle, then the
-// smallest, but only for larger ones.
+// smallest, but only for larger ones. Of those that were offered only the partitions are counted: their connections keep
+// them.
 type fetchSessions struct {
 	mu     sync.Mutex
 	byID   map[int32]*fetchSession
 	recent list.List // of *fetchSession, latest use first
 	sized  [33]list.List
-	parts  int
+	// most bounds parts, the partitions of sessions in use, over all connections; its offeredShare bounds offered.
+	most, parts, offered int
 }
 
-// offer is an id for a new session, 0 when there would be no room to use it.
-func (r *fetchSessions) offer(count int, now int64) int32 {
+// sessionParts is how many partitions sessions may have in so many bytes.
+func sessionParts(memory int64) int { return int(max(memory/sessionPartRoom, sessionPartsMin)) }
+
+// offer gives a new session an id, 0 when there would be no room to keep it or to use it.
+func (r *fetchSessions) offer(s *fetchSession, now int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.full(count) && !r.evictable(count, now) {
-		return 0
+	if r.offered+s.count > r.most/offeredShare || r.full(s.count) && !r.evictable(s.count, now) {
+		return
 	}
-	for {
-		if id := 1 + rand.Int32N(math.MaxInt32); r.byID[id] == nil {
-			return id
-		}
+	r.offered += s.count
+	s.offered = s.count
+	for s.id == 0 || r.byID[s.id] != nil {
+		s.id = 1 + rand.Int32N(math.MaxInt32)
+	}
+}
+
+// withdraw forgets that sessions were offered.
+func (r *fetchSessions) withdraw(all ...*fetchSession) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, s := range all {
+		r.offered -= s.offered
+		s.offered = 0
 	}
 }
 
 func (r *fetchSessions) full(count int) bool {
-	return len(r.byID) >= sessionsMax || r.parts+count > sessionPartsMax
+	return len(r.byID) >= sessionsMax || r.parts+count > r.most
 }
 
 // evictable guesses whether something would go for a session of count partitions.
@@ -93,6 +113,8 @@ func (r *fetchSessions) admit(s *fetchSession, now int64) bool {
 	if r.byID[s.id] != nil {
 		return false
 	}
+	r.offered -= s.offered
+	s.offered = 0
 	r.byID[s.id] = s
 	s.used, s.recent = now, r.recent.PushFront(s)
 	r.place(s)
@@ -111,17 +133,27 @@ func (r *fetchSessions) unplace(s *fetchSession) {
 	r.parts -= s.counted
 }
 
-// resize files a session whose number of partitions changed.
-func (r *fetchSessions) resize(s *fetchSession) {
+// resize files a session whose number of partitions changed. One that has grown beyond what there is room for ends:
+// false. It is locked.
+func (r *fetchSessions) resize(s *fetchSession, now int64) bool {
 	if s.count == s.counted {
-		return
+		return true
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.byID[s.id] == s {
-		r.unplace(s)
-		r.place(s)
+	if r.byID[s.id] != s {
+		return true
 	}
+	grown := s.count > s.counted
+	r.unplace(s)
+	r.place(s)
+	for grown && r.parts > r.most {
+		if !r.evict(s.count, now) {
+			r.drop(s)
+			return false
+		}
+	}
+	return true
 }
 
 // evict removes one session: the one whose last use is longest ago, if that is sessionIdle, or one smaller than count.
@@ -147,13 +179,18 @@ func (r *fetchSessions) remove(s *fetchSession) bool {
 		return false
 	}
 	defer s.mu.Unlock()
+	r.drop(s)
+	return true
+}
+
+// drop ends a session, which is locked.
+func (r *fetchSessions) drop(s *fetchSession) {
 	if r.byID[s.id] == s {
 		delete(r.byID, s.id)
 		r.recent.Remove(s.recent)
 		r.unplace(s)
 	}
 	s.close()
-	return true
 }
 
 // end removes a caller's session by id.
@@ -171,16 +208,22 @@ type fetchMemory struct {
 	waiting, own []*fetchSession
 }
 
-// remember keeps a session that the client may come back to.
-func (c *conn) remember(s *fetchSession) {
-	if s.id == 0 {
-		return
-	}
+// offer keeps a session that the client may come back to. Without room for it, what was offered to the client before goes.
+func (c *conn) offer(s *fetchSession) {
 	m := &c.fetches
-	if len(m.waiting) == waitingMax {
+	for {
+		if len(m.waiting) < waitingMax {
+			if c.f.sessions.offer(s, c.f.opts.Clock.Mono()); s.id != 0 {
+				m.waiting = append(m.waiting, s)
+				return
+			}
+		}
+		if len(m.waiting) == 0 {
+			return
+		}
+		c.f.sessions.withdraw(m.waiting[0])
 		m.waiting = slices.Delete(m.waiting, 0, 1)
 	}
-	m.waiting = append(m.waiting, s)
 }
 
 // waitingSession finds a session that was offered on this connection.
@@ -214,12 +257,18 @@ func (s *fetchSession) gone() bool {
 // endSession ends a session that the client is done with.
 func (c *conn) endSession(id int32) {
 	m := &c.fetches
-	m.waiting = slices.DeleteFunc(m.waiting, func(o *fetchSession) bool { return o.id == id })
+	m.waiting = slices.DeleteFunc(m.waiting, func(o *fetchSession) bool {
+		if o.id == id {
+			c.f.sessions.withdraw(o)
+		}
+		return o.id == id
+	})
 	c.f.sessions.end(id, c.caller())
 }
 
 // endSessions ends what was taken up on the connection, when that ends: clients begin anew on another one.
 func (c *conn) endSessions() {
+	c.f.sessions.withdraw(c.fetches.waiting...)
 	c.f.sessions.mu.Lock()
 	defer c.f.sessions.mu.Unlock()
 	for _, s := range c.fetches.own {

@@ -1,9 +1,12 @@
 package frontendkafka
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -13,7 +16,7 @@ func sessionOf(r *fetchSessions, parts int32, now int64) *fetchSession {
 		all = append(all, i)
 	}
 	s := newFetchSession(fetchRequest(12, "t", all...), nobody)
-	s.id = r.offer(s.count, now)
+	r.offer(s, now)
 	return s
 }
 
@@ -21,7 +24,7 @@ var nobody = (&testNode{}).caller()
 
 // Goal: without room, what is idle goes first, then what is smaller; nothing goes for something small.
 func TestSessionsGo(t *testing.T) {
-	r := &fetchSessions{}
+	r := &fetchSessions{most: 2_000_000}
 	now := int64(0)
 	admit := func(parts int32) (*fetchSession, bool) {
 		s := sessionOf(r, parts, now)
@@ -54,6 +57,89 @@ func TestSessionsGo(t *testing.T) {
 	r.end(small.id, nobody)
 	require.Nil(t, r.byID[small.id])
 	require.Len(t, r.byID, sessionsMax-1)
+}
+
+// Goal: what connections keep of sessions that were offered is bounded over all of them; who gets none is answered whole, and
+// what a connection no longer keeps does not count.
+func TestOfferedSessionsAreBounded(t *testing.T) {
+	n := start(t, func(o *Options) { o.Memory = 1 << 20 })
+	n.topic("t", 1000)
+	all := make([]int32, 400)
+	for i := range all {
+		all[i] = int32(i)
+	}
+	open := fetchRequest(11, "t", all...)
+	open.SessionEpoch = 0
+	offered := func() int {
+		n.f.sessions.mu.Lock()
+		defer n.f.sessions.mu.Unlock()
+		return n.f.sessions.offered
+	}
+	first, second, third := n.dial(), n.dial(), n.dial()
+	a := first.fetch(open).SessionID
+	require.NotZero(t, a)
+	require.NotZero(t, second.fetch(open).SessionID)
+	require.Equal(t, 800, offered())
+	got := third.fetch(open)
+	require.Zero(t, got.SessionID, "1,024 partitions are room for two")
+	require.Len(t, got.Topics[0].Partitions, len(all))
+	a = first.fetch(open).SessionID // in the place of its own
+	require.NotZero(t, a)
+	require.Equal(t, 800, offered())
+
+	require.Zero(t, first.fetch(incremental(11, a, 1)).ErrorCode)
+	require.Equal(t, 400, offered(), "it is in use")
+	b := third.fetch(open).SessionID
+	require.NotZero(t, b)
+	over := fetchRequest(11, "t", 0)
+	over.SessionID, over.SessionEpoch = b, -1
+	third.fetch(over)
+	require.Equal(t, 400, offered(), "it was ended")
+	require.NoError(t, second.Close())
+	require.Eventually(t, func() bool { return offered() == 0 }, patience, pollEvery)
+
+	long := fetchRequest(11, strings.Repeat("x", 30_000), 0)
+	long.SessionEpoch = 0
+	got = third.fetch(long)
+	require.Zero(t, got.SessionID, "names that no topic can have are not kept")
+	require.Equal(t, kerr.UnknownTopicOrPartition.Code, got.Topics[0].Partitions[0].ErrorCode)
+}
+
+// Goal: a session that grows beyond what there is room for ends, and one that names nothing keeps nothing.
+func TestSessionsGrowWithinBounds(t *testing.T) {
+	n := start(t, func(o *Options) { o.Memory = 1 << 20 })
+	c := n.dial()
+	open := fetchRequest(11, "t", 0)
+	open.SessionEpoch = 0
+	id := c.fetch(open).SessionID
+	require.NotZero(t, id)
+	grow := incremental(11, id, 1)
+	for i := range 1000 {
+		grow.Topics = append(grow.Topics, kmsg.FetchRequestTopic{Topic: fmt.Sprint(i)})
+	}
+	require.Zero(t, c.fetch(grow).ErrorCode)
+	n.f.sessions.mu.Lock()
+	require.Len(t, n.f.sessions.byID[id].topics, 1)
+	n.f.sessions.mu.Unlock()
+
+	all := make([]int32, 3000)
+	for i := range int32(4) {
+		for j := range all {
+			all[j] = 3000*i + int32(j)
+		}
+		grow = fetchRequest(11, "t", all...)
+		grow.SessionID, grow.SessionEpoch = id, 2+i
+		if got := c.fetch(grow); got.ErrorCode != 0 {
+			require.Equal(t, kerr.FetchSessionIDNotFound.Code, got.ErrorCode)
+			require.EqualValues(t, 1, i, "4,096 partitions are all")
+			n.f.sessions.mu.Lock()
+			defer n.f.sessions.mu.Unlock()
+			require.Empty(t, n.f.sessions.byID)
+			require.Zero(t, n.f.sessions.parts)
+			return
+		}
+	}
+	t.Fatal("it grew without end")
 }
 
 // Goal: what answers hold is counted until they are written, and a fetch without room gets little instead of nothing.

@@ -82,8 +82,8 @@ type Options struct {
 	// MaxFrame bounds a request in bytes; default 100 MiB.
 	MaxFrame int
 	// Memory bounds the bytes of requests that were read and not yet answered, as many of records in answers that are not
-	// yet written, and as many of answers that list partitions, over all connections; default 256 MiB. One of each always
-	// fits, and every fetch gets a little.
+	// yet written, as many of answers that list partitions, and as many of the partitions of fetch sessions, over all
+	// connections; default 256 MiB. One of each always fits, and every fetch gets a little.
 	Memory int64
 	// Coalesce is how many produce requests of one connection may become one append; 1 to 64, default 5.
 	Coalesce int
@@ -199,7 +199,7 @@ func New(o Options) (*Frontend, error) {
 	f.stopping, f.stop = context.WithCancel(context.Background())
 	f.ended, f.end = context.WithCancel(context.Background())
 	f.conns.open = map[*conn]struct{}{}
-	f.txns.most = txnPartsMost
+	f.txns.most, f.sessions.most = txnPartsMost, sessionParts(o.Memory)
 	f.table = byKey(table())
 	f.metrics = newMetrics(f)
 	if o.Engine != nil {

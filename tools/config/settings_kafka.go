@@ -43,7 +43,7 @@ var kafkaSettings = []setting{
 	{key: "kafka.max.connections", def: "4096", usage: "open Kafka connections at most", needs: "frontends",
 		bind: func(c *Config) pflag.Value { return whole(&c.Kafka.MaxConns, 1, 1<<20) }},
 	{key: "kafka.memory", def: "256MiB", needs: "frontends",
-		usage: "bytes of requests under way over all connections at most, as many of answers, and as many of what members of groups say",
+		usage: "bytes of requests under way over all connections at most, as many of answers, of fetch sessions, and of what members of groups say",
 		bind:  func(c *Config) pflag.Value { return size(&c.Kafka.Memory, 1<<20) }},
 	{key: "kafka.group.join.delay", def: "3s", usage: "how long the first member of an empty group waits for others", needs: "frontends",
 		bind: func(c *Config) pflag.Value { return durationOrNone(&c.Kafka.JoinDelay) }},
