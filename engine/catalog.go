@@ -121,8 +121,13 @@ type Page struct {
 
 // Catalog lists and changes what exists. Changes are durable when they return.
 type Catalog interface {
+	// CatchUp returns when what this node tells of the caller's queues is no older than the call. On a node that is sure to lead it
+	// costs nothing; CodeNoLeader when it can not be made sure of.
+	CatchUp(ctx context.Context, c Caller) error
 	Configure(ctx context.Context, c Caller, r ConfigureRequest) (QueueInfo, error)
 	DeleteQueue(ctx context.Context, c Caller, queue string) (existed bool, err error)
+	// DeleteLife is DeleteQueue of the queue of that name only while its id is life; existed is false of any other.
+	DeleteLife(ctx context.Context, c Caller, queue string, life format.QueueID) (existed bool, err error)
 	// DeleteGroup forgets a consumer group on one queue, or on all when queue is empty and all is
 	// set; keepRegistration keeps where it starts. It returns the number of cursors removed.
 	DeleteGroup(ctx context.Context, c Caller, group, queue string, all, keepRegistration bool) (uint64, error)

@@ -83,10 +83,17 @@ func checkOptions(r *ConfigureRequest) *Error {
 const sinkHoldCharset = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
 
 func (c catalog) DeleteQueue(ctx context.Context, who Caller, queue string) (bool, error) {
-	res, err := c.n.counted(ctx, func(b *format.CommandBuf) {
-		b.AddDelete(&format.Delete{What: format.DeleteQueue, Tenant: who.Tenant, Queue: viewBytes(queue)})
-	})
-	if err != nil && err.Code == CodeUnknownQueue {
+	return c.deleteQueue(ctx, &format.Delete{Tenant: who.Tenant, Queue: viewBytes(queue)})
+}
+
+func (c catalog) DeleteLife(ctx context.Context, who Caller, queue string, life format.QueueID) (bool, error) {
+	return c.deleteQueue(ctx, &format.Delete{Tenant: who.Tenant, Queue: viewBytes(queue), Guarded: true, Life: life})
+}
+
+func (c catalog) deleteQueue(ctx context.Context, cmd *format.Delete) (bool, error) {
+	cmd.What = format.DeleteQueue
+	res, err := c.n.counted(ctx, func(b *format.CommandBuf) { b.AddDelete(cmd) })
+	if err != nil && (err.Code == CodeUnknownQueue || err.Code == CodeGone) {
 		return false, nil
 	}
 	if err != nil {

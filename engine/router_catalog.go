@@ -20,6 +20,14 @@ func (x routedCatalog) TopicsGeneration() (sum uint64) {
 	return sum
 }
 
+func (x routedCatalog) CatchUp(ctx context.Context, c Caller) error {
+	n, err := x.r.of(ctx, c.Tenant)
+	if err != nil {
+		return err
+	}
+	return n.Catalog().CatchUp(ctx, c)
+}
+
 func (x routedCatalog) Configure(ctx context.Context, c Caller, r ConfigureRequest) (QueueInfo, error) {
 	n, err := x.r.of(ctx, c.Tenant)
 	if err != nil {
@@ -34,6 +42,14 @@ func (x routedCatalog) DeleteQueue(ctx context.Context, c Caller, queue string) 
 		return false, err
 	}
 	return n.Catalog().DeleteQueue(ctx, c, queue)
+}
+
+func (x routedCatalog) DeleteLife(ctx context.Context, c Caller, queue string, life format.QueueID) (bool, error) {
+	n, err := x.r.of(ctx, c.Tenant)
+	if err != nil {
+		return false, err
+	}
+	return n.Catalog().DeleteLife(ctx, c, queue, life)
 }
 
 func (x routedCatalog) DeleteGroup(ctx context.Context, c Caller, group, queue string, all, keepRegistration bool) (uint64, error) {

@@ -24,6 +24,17 @@ func (c catalog) TopicByID(ctx context.Context, who Caller, id format.UUID) (Que
 	return c.oneTopic(ctx, func(m *machine.Machine) (machine.Queue, bool) { return m.QueueByTopic(who.Tenant, id) })
 }
 
+// CatchUp implements Catalog.
+func (c catalog) CatchUp(ctx context.Context, _ Caller) error {
+	if !c.n.mayLag() {
+		return nil
+	}
+	if err := c.n.catchUp(ctx); err != nil {
+		return err
+	}
+	return nil
+}
+
 // oneTopic looks for a queue. Before a node of a cluster says that there is none it catches up: another node may have
 // told the caller of it.
 func (c catalog) oneTopic(ctx context.Context, find func(m *machine.Machine) (machine.Queue, bool)) (QueueInfo, error) {

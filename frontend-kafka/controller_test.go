@@ -44,6 +44,12 @@ func (leaderlessCatalog) DeleteQueue(context.Context, engine.Caller, string) (bo
 	return false, errLeaderless
 }
 
+func (leaderlessCatalog) DeleteLife(context.Context, engine.Caller, string, format.QueueID) (bool, error) {
+	return false, errLeaderless
+}
+
+func (leaderlessCatalog) CatchUp(context.Context, engine.Caller) error { return errLeaderless }
+
 type leaderlessRecords struct{ engine.Records }
 
 func (leaderlessRecords) DeleteRecords(context.Context, engine.Caller, []engine.FetchAt) ([]engine.RecordOffset, error) {

@@ -41,9 +41,21 @@ func (m *modelCatalog) Configure(_ context.Context, c engine.Caller, r engine.Co
 	return info, err
 }
 
+// CatchUp implements engine.Catalog: there is nobody to be behind of.
+func (m *modelCatalog) CatchUp(context.Context, engine.Caller) error { return nil }
+
 func (m *modelCatalog) DeleteQueue(_ context.Context, c engine.Caller, queue string) (existed bool, err error) {
 	err = m.model().with(func(s *state) error {
 		existed = s.deleteQueue(c.Tenant, queue)
+		return nil
+	})
+	return existed, err
+}
+
+func (m *modelCatalog) DeleteLife(_ context.Context, c engine.Caller, queue string, life format.QueueID) (existed bool, err error) {
+	err = m.model().with(func(s *state) error {
+		q := s.queue(c.Tenant, queue)
+		existed = q != nil && s.queueInfo(q).ID == life && s.deleteQueue(c.Tenant, queue)
 		return nil
 	})
 	return existed, err

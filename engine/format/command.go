@@ -342,6 +342,9 @@ type Delete struct {
 	KeepRegistration bool
 	Partition        PartitionID
 	Offset           Offset
+	// Guarded removes a queue only while its life is Life, else CodeGone; nothing but a queue has one.
+	Guarded bool
+	Life    QueueID
 }
 
 // Sweep frees at most Limit rows of deleted queues, groups and old generations.

@@ -10,6 +10,7 @@ const (
 
 	deleteAllQueues        = 1 << 1
 	deleteKeepRegistration = 1 << 2
+	deleteGuarded          = 1 << 3
 
 	purgeAnyGroup = 1 << 2
 )
@@ -166,23 +167,31 @@ func (r *CommandReader) Configure(v *Configure) error {
 func (b *CommandBuf) AddDelete(v *Delete) {
 	at := b.begin(KindDelete)
 	c := append(b.Commands, tenantFlag(v.Tenant)|bit(v.AllQueues, deleteAllQueues)|
-		bit(v.KeepRegistration, deleteKeepRegistration), byte(v.What))
+		bit(v.KeepRegistration, deleteKeepRegistration)|bit(v.Guarded, deleteGuarded), byte(v.What))
 	c = putTenant(c, v.Tenant)
 	c = putBytes(c, v.Queue)
 	c = putBytes(c, v.Name)
-	b.Commands = putUvarint(putUvarint(c, uint64(v.Partition)), uint64(v.Offset))
+	c = putUvarint(putUvarint(c, uint64(v.Partition)), uint64(v.Offset))
+	if v.Guarded {
+		c = putUvarint(c, uint64(v.Life))
+	}
+	b.Commands = c
 	b.end(at, 1)
 }
 
 // Delete decodes the current command.
 func (r *CommandReader) Delete(v *Delete) error {
 	d := r.open(KindDelete)
-	flags := d.flags(flagDefaultTenant | deleteAllQueues | deleteKeepRegistration)
+	flags := d.flags(flagDefaultTenant | deleteAllQueues | deleteKeepRegistration | deleteGuarded)
 	*v = Delete{
 		What: DeleteWhat(d.enum(uint8(DeleteDeadLetter))), Tenant: d.tenant(flags),
 		Queue: d.bytes(), AllQueues: flags&deleteAllQueues != 0, Name: d.bytes(),
 		KeepRegistration: flags&deleteKeepRegistration != 0,
 		Partition:        PartitionID(d.uvarint()), Offset: Offset(d.uvarint()),
+		Guarded: flags&deleteGuarded != 0,
+	}
+	if v.Guarded {
+		v.Life = QueueID(d.uvarint())
 	}
 	return r.done(&d)
 }

@@ -296,7 +296,10 @@ func (g gen) adminCommand(b *CommandBuf, k Kind) any {
 		return v
 	case KindDelete:
 		v := &Delete{DeleteWhat(1 + g.IntN(4)), g.tenant(), g.bytes(9), g.flip(), g.bytes(9), g.flip(),
-			PartitionID(g.u64()), Offset(g.u64())}
+			PartitionID(g.u64()), Offset(g.u64()), g.flip(), 0}
+		if v.Guarded {
+			v.Life = QueueID(g.u64())
+		}
 		b.AddDelete(v)
 		return v
 	case KindSweep:

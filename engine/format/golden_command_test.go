@@ -68,7 +68,8 @@ func commandGoldens() []golden {
 	}}
 	guarded := &Configure{Tenant: goldenTenant, Queue: []byte("q"), Patch: QueueOptions{KafkaPartitions: 7, Set: OptKafkaPartitions},
 		Guarded: true, Life: 300}
-	del := &Delete{DeleteGroup, goldenTenant, []byte("q"), false, []byte("g"), true, 65, 300}
+	del := &Delete{DeleteGroup, goldenTenant, []byte("q"), false, []byte("g"), true, 65, 300, false, 0}
+	delLife := &Delete{What: DeleteQueue, Tenant: goldenTenant, Queue: []byte("q"), Name: []byte{}, Guarded: true, Life: 300}
 	purge := &Purge{DefaultTenant, []byte("q"), []byte("g"), false}
 	admin := &Admin{goldenTenant, AdminEphemeral, []byte("n"), []byte("value"), false, true, Place{70_000, 5}}
 	adminDel := &Admin{DefaultTenant, AdminKey, []byte("n"), nil, true, false, Place{}}
@@ -110,6 +111,8 @@ func commandGoldens() []golden {
 			"1 flags: guarded\n16 tenant\n2 queue\n1 reset\n4 set: kafkaPartitions\n1 kafkaPartitions, zigzag\n2 life"),
 		commandGolden("delete", func(b *CommandBuf) { b.AddDelete(del) }, del,
 			"1 flags: keep registration\n1 what: group\n16 tenant\n2 queue\n2 name\n1 partition\n2 offset"),
+		commandGolden("delete-guarded", func(b *CommandBuf) { b.AddDelete(delLife) }, delLife,
+			"1 flags: guarded\n1 what: queue\n16 tenant\n2 queue\n1 name\n1 partition\n1 offset\n2 life"),
 		commandGolden("sweep", func(b *CommandBuf) { b.AddSweep(&Sweep{4096}) }, &Sweep{4096}, "2 limit"),
 		commandGolden("mark", func(b *CommandBuf) { b.AddMark(&Mark{300, goldenSum, goldenLease}) },
 			&Mark{300, goldenSum, goldenLease}, "2 number\n16 chain\n16 digest"),

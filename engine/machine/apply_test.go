@@ -469,3 +469,42 @@ func TestGuardedConfigure(t *testing.T) {
 		t.Fatalf("the width is %d", q.Options.KafkaPartitions)
 	}
 }
+
+// TestGuardedDelete: a deletion that names a life of its queue meets no other, and nothing but a queue has one.
+func TestGuardedDelete(t *testing.T) {
+	r := newRig(t)
+	remove := func(c format.Delete) format.Code {
+		c.Tenant, c.Guarded = format.DefaultTenant, true
+		r.buf.AddDelete(&c)
+		return r.apply().Items[0].Code
+	}
+	queue := func(life format.QueueID) format.Delete {
+		return format.Delete{What: format.DeleteQueue, Queue: []byte("q"), Life: life}
+	}
+	configure := func() format.QueueID {
+		c := format.Configure{Tenant: format.DefaultTenant, Queue: []byte("q")}
+		r.buf.AddConfigure(&c)
+		r.apply()
+		q, _ := r.m.QueueByName(format.DefaultTenant, "q")
+		return q.ID
+	}
+	if code := remove(queue(0)); code != format.CodeUnknownQueue {
+		t.Fatalf("there is no queue: %d", code)
+	}
+	first := configure()
+	if code := remove(queue(first)); code != format.CodeOK {
+		t.Fatalf("its own life: %d", code)
+	}
+	second := configure()
+	for _, life := range []format.QueueID{0, first, second + 1} {
+		if code := remove(queue(life)); code != format.CodeGone {
+			t.Fatalf("life %d: %d", life, code)
+		}
+	}
+	if code := remove(format.Delete{What: format.DeleteGroup, Queue: []byte("q"), Name: []byte("g"), Life: second}); code != format.CodeMalformed {
+		t.Fatalf("a group has no life: %d", code)
+	}
+	if q, ok := r.m.QueueByName(format.DefaultTenant, "q"); !ok || q.ID != second {
+		t.Fatalf("the second life: %v %v", q, ok)
+	}
+}

@@ -9,6 +9,9 @@ import (
 // applyDelete removes a queue, a consumer group, a partition or the dead letters of a message. What
 // was many rows is freed by Sweep; that it is gone holds at once.
 func (m *Machine) applyDelete(c *format.Delete, n *format.CountResult) format.Code {
+	if c.Guarded && c.What != format.DeleteQueue {
+		return format.CodeMalformed
+	}
 	switch c.What {
 	case format.DeleteQueue:
 		return m.deleteQueue(c, n)
@@ -27,6 +30,9 @@ func (m *Machine) deleteQueue(c *format.Delete, n *format.CountResult) format.Co
 	q := m.queueBy(c.Tenant, c.Queue)
 	if q == nil {
 		return format.CodeUnknownQueue
+	}
+	if c.Guarded && format.QueueID(q.id) != c.Life {
+		return format.CodeGone
 	}
 	n.Existed, n.Rows = true, q.parts
 	q.dead = true

@@ -202,6 +202,13 @@ func (m *mortalCatalog) DeleteQueue(ctx context.Context, c engine.Caller, queue 
 	return existed, m.x.why(err)
 }
 
+func (m *mortalCatalog) DeleteLife(ctx context.Context, c engine.Caller, queue string, life format.QueueID) (bool, error) {
+	ctx, done := m.x.until(ctx)
+	defer done()
+	existed, err := m.Catalog.DeleteLife(ctx, c, queue, life)
+	return existed, m.x.why(err)
+}
+
 func (m *mortalCatalog) DeleteDeadLetters(ctx context.Context, c engine.Caller, part format.PartitionID, id string) (uint64,
 	error) {
 	ctx, done := m.x.until(ctx)
