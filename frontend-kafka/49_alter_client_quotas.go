@@ -13,8 +13,8 @@ import (
 	"queen/engine/format"
 )
 
-// AlterClientQuotas, 0 to 1: sets and removes quotas. The rates of bytes hold on every node; what else is set is kept
-// and told again.
+// AlterClientQuotas, 0 to 1: sets and removes quotas. The rates of bytes hold on every node; the other quotas of
+// Kafka are not built, and refused: nobody is told of a bound that does not hold.
 func alterQuotasAPI() *api {
 	return &api{key: 49, min: 0, max: 1, level: auth.LevelAdmin, handle: alterQuotas, refuse: func(r *request, code int16) kmsg.Response {
 		resp := r.req.ResponseKind().(*kmsg.AlterClientQuotasResponse)
@@ -72,6 +72,9 @@ func (c *conn) alterQuota(ctx context.Context, asked *kmsg.AlterClientQuotasRequ
 		}
 		if err := checkQuota(op.Key, value, ofAddress); err != nil {
 			return err
+		}
+		if !op.Remove && op.Key != producerRate && op.Key != consumerRate {
+			return &fault{kerr.InvalidRequest, fmt.Sprintf("quota %s is not enforced here: %s and %s are", op.Key, producerRate, consumerRate)}
 		}
 	}
 	if validate {

@@ -19,7 +19,7 @@ const (
 	quotaIP     = "ip"
 )
 
-// The quotas that are enforced; the others are kept and told again.
+// The quotas that are enforced. Rows of older versions may have others, which can be removed.
 const (
 	producerRate = "producer_byte_rate"
 	consumerRate = "consumer_byte_rate"

@@ -8,8 +8,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"queen/engine"
 	"queen/engine/clock"
 	"queen/engine/format"
 )
@@ -36,7 +38,16 @@ func TestQuotas(t *testing.T) {
 	require.NoError(t, alter(entity("user", "ann"), producerRate, 1000, false))
 	require.NoError(t, alter(entity("user", "ann", "client-id", "a,b=c"), consumerRate, 2000, false))
 	require.NoError(t, alter(entity("client-id", ""), producerRate, 3000, false))
-	require.NoError(t, alter(entity("ip", "10.0.0.1"), "connection_creation_rate", 5, false))
+	// A row that an older version kept is told, and can be removed.
+	kept, err := n.f.rows.SetAdmin(ctx, n.caller().Tenant, engine.AdminChange{Kind: format.AdminKafkaQuota, Name: "ip=10.0.0.1",
+		Value: []byte(`{"v":1,"set":{"connection_creation_rate":5}}`)})
+	require.NoError(t, err)
+	require.True(t, kept)
+	for key, e := range map[string]kadm.ClientQuotaEntity{"connection_creation_rate": entity("ip", "10.0.0.1"),
+		"request_percentage": entity("user", "ann"), "controller_mutation_rate": entity("user", "ann")} {
+		err := alter(e, key, 5, false)
+		require.ErrorIs(t, err, kerr.InvalidRequest, key)
+	}
 	for _, bad := range []struct {
 		e   kadm.ClientQuotaEntity
 		key string
