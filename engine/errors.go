@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"time"
 
 	"queen/engine/format"
@@ -65,6 +66,10 @@ const (
 
 	CodeInternal ErrorCode = "internal"
 )
+
+// ErrStateLimit is the cause of a CodeTooLarge that says nothing of the call's own size: there is as much of something as there
+// may be, and a smaller call is refused as well.
+var ErrStateLimit = errors.New("there is no room for more of it")
 
 // Codes lists every code, for the frontends' tests.
 var Codes = []ErrorCode{

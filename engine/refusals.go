@@ -58,7 +58,7 @@ func errOfCode(c format.Code) *Error {
 	case format.CodeCommitted:
 		e.Code, e.Message = CodeAlreadyCommitted, "already committed: the cursor has passed this message"
 	case format.CodeLimit:
-		e.Code, e.Message = CodeTooLarge, "a limit of the state is reached"
+		e.Code, e.Message, e.Cause = CodeTooLarge, "a limit of the state is reached", ErrStateLimit
 	default:
 		return errOfProducer(c)
 	}

@@ -74,6 +74,9 @@ func codeOf(err error) int16 {
 		if e == nil { // a nil *engine.Error in an error
 			return 0
 		}
+		if errors.Is(e, engine.ErrStateLimit) { // no message is too large: clients would split their batches
+			return kerr.PolicyViolation.Code
+		}
 		if k, ok := codes[e.Code]; ok {
 			return k.Code
 		}

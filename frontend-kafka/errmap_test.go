@@ -21,6 +21,11 @@ func TestCodes(t *testing.T) {
 		require.NotZero(t, k.Code, c)
 		require.Equal(t, k.Code, codeOf(fmt.Errorf("x: %w", &engine.Error{Code: c})))
 	}
+	// No message is too large where the state has no room: clients would split their batches.
+	full := &engine.Error{Code: engine.CodeTooLarge, Cause: engine.ErrStateLimit}
+	require.Equal(t, kerr.PolicyViolation.Code, produceCode(full))
+	require.Equal(t, kerr.PolicyViolation.Code, controllerCode(full))
+	require.Equal(t, kerr.MessageTooLarge.Code, produceCode(&engine.Error{Code: engine.CodeTooLarge}))
 	var none *engine.Error
 	require.Zero(t, codeOf(nil))
 	require.Zero(t, codeOf(none))
