@@ -65,7 +65,7 @@ type Options struct {
 	// they are not known. A member that has not answered for 10 s is no longer told of, and the row of a node that is no
 	// member is removed. It must not wait. Default: every node that has a row is there.
 	Nodes func() map[int32]bool
-	// Rack is where this node stands, for clients that read from near; default nowhere.
+	// Rack is where this node stands, as clients are told; default nowhere. None is sent to read from a node that does not lead.
 	Rack string
 	// Brokers, for tests, are the nodes of the cluster and the number of the one that leads; nil is this node alone. It is called
 	// often and must not wait.

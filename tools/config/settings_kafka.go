@@ -28,7 +28,7 @@ var kafkaSettings = []setting{
 		bind: func(c *Config) pflag.Value { return text(&c.Kafka.TLSKey) }},
 	{key: "kafka.cluster.id", def: "queen", usage: "id of the cluster that Kafka clients are told", needs: "frontends",
 		bind: func(c *Config) pflag.Value { return text(&c.Kafka.ClusterID) }},
-	{key: "kafka.rack", usage: "where this node stands, for Kafka clients that read from near", needs: "frontends",
+	{key: "kafka.rack", usage: "where this node stands, as Kafka clients are told; they read from the leader wherever they are", needs: "frontends",
 		bind: func(c *Config) pflag.Value { return text(&c.Kafka.Rack) }},
 	{key: "kafka.default.partitions", def: "16", usage: "width of topics that name none", needs: "frontends",
 		bind: func(c *Config) pflag.Value { return whole(&c.Kafka.Partitions, 1, kafkaWidthMax) }},
