@@ -204,7 +204,7 @@ func (r *Router) choose(t format.Tenant) (format.RaftGroup, error) {
 	}
 	if all >= r.tenantsMost {
 		return 0, &Error{Code: CodeTooLarge, Field: "tenant", Limit: strconv.Itoa(r.tenantsMost) + " tenants",
-			Message: "a cluster of several raft groups has at most " + strconv.Itoa(r.tenantsMost) + " tenants"}
+			Message: "a cluster of several raft groups has at most " + strconv.Itoa(r.tenantsMost) + " tenants", Cause: ErrStateLimit}
 	}
 	best := 0
 	for i := range tenants {
