@@ -78,6 +78,7 @@ func (m *metadataCall) answer(ctx context.Context, err error) (kmsg.Response, er
 			p := &t.Partitions[i]
 			p.Default()
 			p.Partition, p.Leader, p.LeaderEpoch, p.Replicas, p.ISR = int32(i), m.cluster.controller, m.epoch, m.cluster.voters, m.cluster.inSync
+			p.ErrorCode = m.cluster.leaderless()
 		}
 	}
 	return m.resp, nil

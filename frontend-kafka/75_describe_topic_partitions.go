@@ -61,8 +61,8 @@ func describeTopicPartitions(ctx context.Context, c *conn, r *request) (kmsg.Res
 		t.TopicID, t.IsInternal = row.topic.id, row.topic.internal()
 		end := min(row.topic.width, from+int32(room))
 		for n := from; n < end; n++ {
-			t.Partitions = append(t.Partitions, kmsg.DescribeTopicPartitionsResponseTopicPartition{Partition: n, LeaderID: cl.controller,
-				LeaderEpoch: epoch, Replicas: cl.voters, ISR: cl.inSync, EligibleLeaderReplicas: []int32{}, LastKnownELR: []int32{}})
+			t.Partitions = append(t.Partitions, kmsg.DescribeTopicPartitionsResponseTopicPartition{Partition: n, ErrorCode: cl.leaderless(),
+				LeaderID: cl.controller, LeaderEpoch: epoch, Replicas: cl.voters, ISR: cl.inSync, EligibleLeaderReplicas: []int32{}, LastKnownELR: []int32{}})
 		}
 		room -= len(t.Partitions)
 		resp.Topics = append(resp.Topics, t)

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/twmb/franz-go/pkg/kerr"
+
 	"queen/engine"
 	"queen/engine/format"
 )
@@ -81,6 +83,14 @@ func (f *Frontend) cluster(l *Listener, t format.Tenant) cluster {
 	slices.Sort(c.voters)
 	slices.Sort(c.inSync)
 	return c
+}
+
+// leaderless is the code of a partition in what clients are told of topics: LEADER_NOT_AVAILABLE while nobody leads it.
+func (cl *cluster) leaderless() int16 {
+	if cl.controller < 0 {
+		return kerr.LeaderNotAvailable.Code
+	}
+	return 0
 }
 
 // leader is the node that leads where a tenant's partitions are; -1 while none does. It asks no other node.
