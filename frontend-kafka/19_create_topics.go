@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -89,12 +90,10 @@ func (c *conn) createOne(ctx context.Context, t *kmsg.CreateTopicsRequestTopic, 
 	}
 	made := &topic{name: t.Topic, width: width}
 	if !validate {
-		if made, err = c.f.createTopic(ctx, who, t.Topic, width); err != nil {
+		if made, err = c.f.makeTopic(ctx, who, t.Topic, width, set); err != nil {
 			return err
 		}
-		if err := c.f.apply(ctx, who, made, recorded{}, set); err != nil {
-			// Half a topic would be taken for the one that was asked for.
-			_, _ = c.f.engine.Catalog().DeleteQueue(ctx, who, t.Topic)
+		if err := c.recordMade(ctx, made, set); err != nil {
 			return err
 		}
 	}
@@ -109,6 +108,23 @@ func (c *conn) createOne(ctx context.Context, t *kmsg.CreateTopicsRequestTopic, 
 		row.Configs = append(row.Configs, kv)
 	}
 	return nil
+}
+
+// recordTime is how long the row of a topic that was made may take: its request may have no time left.
+const recordTime = 10 * time.Second
+
+// recordMade keeps what was set of a topic that was just made, also when its client went away. The topic does everything
+// of it that a queue has an option for already. It stays when the rest can not be kept: there may be messages in it that
+// somebody was told are stored.
+func (c *conn) recordMade(ctx context.Context, made *topic, set map[string]string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTime)
+	defer cancel()
+	err := c.f.recordFirst(ctx, c.caller().Tenant, made, set)
+	if err == nil {
+		return nil
+	}
+	return &fault{kerr.TypedErrorForCode(controllerCode(err)), fmt.Sprintf("topic %s was made, and not everything that was "+
+		"set of it could be kept: set its configuration again (%v)", made.name, err)}
 }
 
 // askedWidth is the width that a request asks for, checked, and so is its replication.

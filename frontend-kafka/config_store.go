@@ -290,25 +290,43 @@ func (r retained) patch() format.QueueOptions {
 // apply makes values the configuration of a topic: what the queue has an option for goes there, in one change before the
 // row, which holds everything that was set.
 func (f *Frontend) apply(ctx context.Context, who engine.Caller, t *topic, r recorded, set map[string]string) error {
-	want := retained{-1, -1}
-	if deletes(set) {
-		want = retained{bound(valueOr(set, retentionMs, "-1")), bound(valueOr(set, retentionBytes, "-1"))}
-	}
-	var patch format.QueueOptions
-	// What others configured of a topic that removes nothing for Kafka stays.
-	if want != retainedBy(&t.queue.Options) && (deletes(set) || deletes(r.Set)) {
-		patch = want.patch()
-	}
-	if rule := compactionOf(set); rule != compactedBy(&t.queue.Options) {
-		rule.patch(&patch)
-	}
-	if patch.Set != 0 {
+	if patch := optionsOf(&t.queue.Options, r.Set, set); patch.Set != 0 {
 		if _, err := f.engine.Catalog().Configure(ctx, who, engine.ConfigureRequest{Queue: t.name, Patch: patch,
 			Guarded: true, Life: t.queue.ID}); err != nil {
 			return err
 		}
 	}
 	return f.record(ctx, who.Tenant, ofTopic+t.name, t.queue.Topic, r.at, set)
+}
+
+// optionsOf are the options of a queue that have to change from have, as it was with what was set before, for set.
+func optionsOf(have *format.QueueOptions, before, set map[string]string) (patch format.QueueOptions) {
+	want := retained{-1, -1}
+	if deletes(set) {
+		want = retained{bound(valueOr(set, retentionMs, "-1")), bound(valueOr(set, retentionBytes, "-1"))}
+	}
+	// What others configured of a topic that removes nothing for Kafka stays.
+	if want != retainedBy(have) && (deletes(set) || deletes(before)) {
+		patch = want.patch()
+	}
+	if rule := compactionOf(set); rule != compactedBy(have) {
+		rule.patch(&patch)
+	}
+	return patch
+}
+
+// recordFirst writes what is set of a topic that was just made. What was left of one of the same name before is written over.
+func (f *Frontend) recordFirst(ctx context.Context, t format.Tenant, made *topic, set map[string]string) (err error) {
+	for range alterAttempts {
+		var r recorded
+		if r, err = f.recordedOf(t, ofTopic+made.name, made.queue.Topic); err == nil {
+			err = f.record(ctx, t, ofTopic+made.name, made.queue.Topic, r.at, set)
+		}
+		if !errors.Is(err, errChanged) {
+			return err
+		}
+	}
+	return err
 }
 
 func valueOr(set map[string]string, name, def string) string {

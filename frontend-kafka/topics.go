@@ -113,12 +113,19 @@ func (f *Frontend) seen(q engine.QueueInfo) *topic {
 	return &topic{name: q.Name, id: q.Topic, width: int32(width), queue: q}
 }
 
-// createTopic makes a topic with a declared width: one entry makes the queue and its width, so nobody ever sees another.
-// TOPIC_ALREADY_EXISTS when there is such a queue. Records of Kafka carry no transaction id, so there is no dedup window
-// unless somebody sets one.
+// createTopic is makeTopic of one of which nothing is set.
 func (f *Frontend) createTopic(ctx context.Context, who engine.Caller, name string, width int32) (*topic, error) {
-	q, err := f.engine.Catalog().Configure(ctx, who, engine.ConfigureRequest{Queue: name, Guarded: true,
-		Patch: format.QueueOptions{Set: format.OptKafkaPartitions | format.OptDedupWindowSeconds, KafkaPartitions: int64(width)}})
+	return f.makeTopic(ctx, who, name, width, nil)
+}
+
+// makeTopic makes a topic with a declared width and what is set of it: one entry makes the queue with all of its options, so
+// nobody ever sees another. TOPIC_ALREADY_EXISTS when there is such a queue. Records of Kafka carry no transaction id, so there is no dedup window
+// unless somebody sets one.
+func (f *Frontend) makeTopic(ctx context.Context, who engine.Caller, name string, width int32, set map[string]string) (*topic, error) {
+	patch := optionsOf(&format.QueueOptions{}, nil, set)
+	patch.Set |= format.OptKafkaPartitions | format.OptDedupWindowSeconds
+	patch.KafkaPartitions = int64(width)
+	q, err := f.engine.Catalog().Configure(ctx, who, engine.ConfigureRequest{Queue: name, Guarded: true, Patch: patch})
 	switch {
 	case errors.Is(err, &engine.Error{Code: engine.CodeGone}):
 		return nil, kerr.TopicAlreadyExists
