@@ -51,36 +51,45 @@ func deleteTopics(ctx context.Context, c *conn, r *request) (kmsg.Response, erro
 	return resp, nil
 }
 
-// deleteOne deletes the topic that the row names, by name or by id.
+// deleteTries bounds how often a topic is looked for anew because the one that was found was another's life already.
+const deleteTries = 4
+
+// deleteOne deletes the topic that the row names, by name or by id. What is deleted is the life that was found and no
+// other: a node that is behind may know of one that was deleted and made again meanwhile.
 func (c *conn) deleteOne(ctx context.Context, row *kmsg.DeleteTopicsResponseTopic) (err error) {
 	who, byID := c.caller(), row.TopicID != [16]byte{}
-	var t *topic
-	switch {
-	case row.Topic != nil && byID:
-		return &fault{kerr.InvalidRequest, "a topic is named by its name or by its id, not by both"}
-	case byID:
-		t, err = c.f.topicByID(ctx, who, row.TopicID)
-	case row.Topic != nil:
-		t, err = c.f.topic(ctx, who, *row.Topic)
-	default:
-		return kerr.UnknownTopicID
+	for range deleteTries {
+		var t *topic
+		switch {
+		case row.Topic != nil && byID:
+			return &fault{kerr.InvalidRequest, "a topic is named by its name or by its id, not by both"}
+		case byID:
+			t, err = c.f.topicByID(ctx, who, row.TopicID)
+		case row.Topic != nil:
+			t, err = c.f.topic(ctx, who, *row.Topic)
+		default:
+			return kerr.UnknownTopicID
+		}
+		if err == nil {
+			err = t.changeable()
+		}
+		if err != nil {
+			return err
+		}
+		existed, err := c.f.engine.Catalog().DeleteLife(ctx, who, t.name, t.queue.ID)
+		switch {
+		case err != nil:
+			return err
+		case existed:
+			c.f.forgetTopic(ctx, who.Tenant, t)
+			row.Topic, row.TopicID = &t.name, t.id
+			return nil
+		case byID:
+			return kerr.UnknownTopicID
+		}
+		if err := c.f.engine.Catalog().CatchUp(ctx, who); err != nil {
+			return err
+		}
 	}
-	if err == nil {
-		err = t.changeable()
-	}
-	if err != nil {
-		return err
-	}
-	existed, err := c.f.engine.Catalog().DeleteQueue(ctx, who, t.name)
-	switch {
-	case err != nil:
-		return err
-	case !existed && byID:
-		return kerr.UnknownTopicID
-	case !existed:
-		return kerr.UnknownTopicOrPartition
-	}
-	c.f.forget(ctx, who.Tenant, ofTopic+t.name)
-	row.Topic, row.TopicID = &t.name, t.id
-	return nil
+	return errChanged
 }

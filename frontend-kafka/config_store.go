@@ -123,10 +123,14 @@ func (f *Frontend) sweepRecorded(ctx context.Context, t format.Tenant) (any bool
 	}
 }
 
-// forget removes what was recorded of a resource that is no more.
-func (f *Frontend) forget(ctx context.Context, t format.Tenant, name string) {
+// forgetTopic removes what was recorded of a topic that is no more, and not of the next of its name.
+func (f *Frontend) forgetTopic(ctx context.Context, t format.Tenant, gone *topic) {
+	name := ofTopic + gone.name
 	row, ok := f.rows.AdminRow(t, format.AdminKafkaConfig, name)
-	if ok {
+	if !ok {
+		return
+	}
+	if r, err := decodeRecorded(row.Value); err == nil && r.Topic == lifeName(gone.queue.Topic) {
 		// A row that stays is ignored and swept later.
 		_, _ = f.rows.SetAdmin(ctx, t, engine.AdminChange{Kind: format.AdminKafkaConfig, Name: name, Delete: true, Guarded: true, At: row.At})
 	}
