@@ -56,7 +56,7 @@ type produceSlot struct {
 }
 
 func produce(ctx context.Context, c *conn, r *request) (kmsg.Response, error) {
-	p := producing{c: c, who: c.caller(), topics: map[string]found{}}
+	p := producing{c: c, who: c.caller(), topics: map[string]found{}, fresh: fresh{f: c.f, who: c.caller()}}
 	p.add(ctx, r)
 	// A client that has to wait, or must authenticate again, has its next request looked at on the ordinary way.
 	for len(p.calls) < c.f.opts.Coalesce && c.throttled <= 0 && c.admitted() == nil && c.may(r.api.level) {
@@ -91,6 +91,7 @@ type producing struct {
 	slots   []produceSlot
 	topics  map[string]found // by name, or by id as text
 	millis  int32
+	fresh   fresh
 }
 
 // found is a topic that was looked up once for a request, or why it was not found.
@@ -155,6 +156,24 @@ func (p *producing) topic(ctx context.Context, in *kmsg.ProduceRequestTopic, byI
 	return f
 }
 
+// has tells whether a partition is one of the topic's, of which more may be there than was known.
+func (p *producing) has(ctx context.Context, t *found, n int32) bool {
+	if t.has(n) {
+		return true
+	}
+	old := t.topic
+	if t.topic = p.fresh.topic(ctx, old); t.topic == old {
+		return false
+	}
+	for key, known := range p.topics {
+		if known.topic == old {
+			known.topic = t.topic
+			p.topics[key] = known
+		}
+	}
+	return t.has(n)
+}
+
 // one judges the records for one partition and puts them up for the append.
 func (p *producing) one(ctx context.Context, call *produceCall, t *found, records []byte, part *kmsg.ProduceResponseTopicPartition) error {
 	switch {
@@ -162,7 +181,7 @@ func (p *producing) one(ctx context.Context, call *produceCall, t *found, record
 		return kerr.InvalidRequiredAcks
 	case t.err != nil && !errors.Is(t.err, errInternal):
 		return t.err
-	case !t.has(part.Partition): // before the topic is refused for being internal, as in Kafka
+	case !p.has(ctx, t, part.Partition): // before the topic is refused for being internal, as in Kafka
 		return kerr.UnknownTopicOrPartition
 	case t.err != nil:
 		return t.err

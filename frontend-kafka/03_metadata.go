@@ -39,7 +39,9 @@ func metadata(ctx context.Context, c *conn, r *request) (kmsg.Response, error) {
 		}
 		return m.answer(ctx, err)
 	}
-	req.Topics = once(req.Topics, metadataName)
+	if req.Topics = once(req.Topics, metadataName); len(req.Topics) > 0 {
+		c.f.freshen(ctx, m.who)
+	}
 	for i := range req.Topics {
 		if !m.named(ctx, &req.Topics[i]) {
 			return nil, errors.New("the named topics have too many partitions for one answer")

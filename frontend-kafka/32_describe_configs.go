@@ -26,6 +26,7 @@ func describeConfigsAPI() *api {
 func describeConfigs(ctx context.Context, c *conn, r *request) (kmsg.Response, error) {
 	req := r.req.(*kmsg.DescribeConfigsRequest)
 	resp := req.ResponseKind().(*kmsg.DescribeConfigsResponse)
+	c.f.freshen(ctx, c.caller())
 	type named struct {
 		kind kmsg.ConfigResourceType
 		name string

@@ -54,6 +54,7 @@ func (c *conn) widen(ctx context.Context, t *kmsg.CreatePartitionsRequestTopic, 
 	c.f.widening.Lock()
 	defer c.f.widening.Unlock()
 	who := c.caller()
+	c.f.freshen(ctx, who) // another node may have raised it further, and it never goes down
 	found, err := c.f.topic(ctx, who, t.Topic)
 	if err == nil {
 		err = found.changeable()

@@ -84,6 +84,9 @@ func (c *conn) pageRows(ctx context.Context, req *kmsg.DescribeTopicPartitionsRe
 			return true
 		})
 	}
+	if len(req.Topics) > 0 {
+		c.f.freshen(ctx, who)
+	}
 	req.Topics = once(req.Topics, func(t *kmsg.DescribeTopicPartitionsRequestTopic) string { return t.Topic })
 	for i := range req.Topics {
 		row := pageRow{name: req.Topics[i].Topic}

@@ -89,3 +89,54 @@ func TestDeletionMeansOneLife(t *testing.T) {
 	_, ok := n.f.rows.AdminRow(n.caller().Tenant, format.AdminKafkaConfig, ofTopic+"t")
 	require.False(t, ok)
 }
+
+// Goal: what was answered elsewhere is seen through a node that is behind: a topic that was widened, and one that was deleted and
+// made again.
+func TestTopicsAreFresh(t *testing.T) {
+	n, fall := behindOn(t)
+	ctx, c := context.Background(), n.dial()
+	n.topic("t", 1)
+	narrow := n.info("t")
+	_, err := n.engine.Catalog().Configure(ctx, n.caller(), engine.ConfigureRequest{Queue: "t",
+		Patch: format.QueueOptions{Set: format.OptKafkaPartitions, KafkaPartitions: 3}})
+	require.NoError(t, err)
+
+	fall(narrow)
+	require.Len(t, topicsOf(c, 12, false, "t")[0].Partitions, 3)
+	fall(narrow)
+	pages := kmsg.NewPtrDescribeTopicPartitionsRequest()
+	pages.Topics = []kmsg.DescribeTopicPartitionsRequestTopic{{Topic: "t"}}
+	require.Len(t, c.ask(pages).(*kmsg.DescribeTopicPartitionsResponse).Topics[0].Partitions, 3)
+	fall(narrow)
+	require.Zero(t, c.produce("t", 2, records(t, nil, "a")).ErrorCode)
+	require.Equal(t, kerr.UnknownTopicOrPartition.Code, c.produced(9, -1, "t", 3, records(t, nil, "a")).ErrorCode)
+	fall(narrow)
+	require.Zero(t, c.listOffset(5, 0, "t", 2, -1).ErrorCode)
+	fall(narrow)
+	widen := kmsg.NewPtrCreatePartitionsRequest()
+	widen.Topics = []kmsg.CreatePartitionsRequestTopic{{Topic: "t", Count: 2}}
+	require.Equal(t, kerr.InvalidPartitions.Code, c.ask(widen).(*kmsg.CreatePartitionsResponse).Topics[0].ErrorCode, "it would be made narrower")
+
+	require.NoError(t, n.f.apply(ctx, n.caller(), n.f.seen(n.info("t")), recorded{}, map[string]string{retentionMs: "5000"}))
+	fall(narrow)
+	configs := kmsg.NewPtrDescribeConfigsRequest()
+	configs.Version = 4
+	configs.Resources = []kmsg.DescribeConfigsRequestResource{{ResourceType: aTopic, ResourceName: "t", ConfigNames: []string{retentionMs}}}
+	require.Equal(t, "5000", *c.ask(configs).(*kmsg.DescribeConfigsResponse).Resources[0].Configs[0].Value)
+
+	before := n.info("t")
+	_, err = n.engine.Catalog().DeleteQueue(ctx, n.caller(), "t")
+	require.NoError(t, err)
+	n.topic("t", 2)
+	fall(before)
+	got := topicsOf(c, 12, false, "t")[0]
+	require.EqualValues(t, n.info("t").Topic, got.TopicID)
+	require.Len(t, got.Partitions, 2)
+	fall(before)
+	byID := produceRequest(13, 1, "", 2, records(t, nil, "a"))
+	byID.Topics[0].TopicID = before.Topic
+	require.Equal(t, kerr.UnknownTopicOrPartition.Code, func() int16 {
+		byID.Topics[0].Partitions[0].Partition = 7
+		return c.ask(byID).(*kmsg.ProduceResponse).Topics[0].Partitions[0].ErrorCode
+	}(), "another life is not written to")
+}

@@ -15,11 +15,13 @@ type lookups struct {
 	who   engine.Caller
 	known map[string]found
 	epoch int32
+	fresh fresh
 }
 
 func (c *conn) lookups() *lookups {
 	who := c.caller()
-	return &lookups{f: c.f, who: who, known: map[string]found{}, epoch: c.f.leaderEpoch(who.Tenant)}
+	return &lookups{f: c.f, who: who, known: map[string]found{}, epoch: c.f.leaderEpoch(who.Tenant),
+		fresh: fresh{f: c.f, who: who}}
 }
 
 // partition checks that a partition is one of a topic's, and that the leader epoch that the client believes in, -1 for
@@ -28,6 +30,10 @@ func (l *lookups) partition(ctx context.Context, name string, n, epoch int32) er
 	t, ok := l.known[name]
 	if !ok {
 		t.topic, t.err = l.f.topic(ctx, l.who, name)
+		l.known[name] = t
+	}
+	if t.err == nil && !t.has(n) {
+		t.topic = l.fresh.topic(ctx, t.topic)
 		l.known[name] = t
 	}
 	switch {

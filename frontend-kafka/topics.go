@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
@@ -42,6 +43,40 @@ func legalTopic(name string) bool {
 
 // partitionName is the queue's partition of a number.
 func partitionName(n int32) string { return strconv.FormatInt(int64(n), 10) }
+
+// freshWait is how long an answer waits for its node to catch up with what others were told; without a leader clients are
+// told what is known.
+const freshWait = time.Second
+
+// freshen has the node catch up with what others were told before the request, so that nobody reads what is older than what
+// was answered elsewhere: a topic that was widened, or deleted and made again. On a node that is sure to lead it costs nothing.
+func (f *Frontend) freshen(ctx context.Context, who engine.Caller) {
+	ctx, cancel := context.WithTimeout(ctx, freshWait)
+	defer cancel()
+	_ = f.engine.Catalog().CatchUp(ctx, who)
+}
+
+// fresh looks at topics again before a partition is refused for a width that may be old. The node catches up once.
+type fresh struct {
+	f    *Frontend
+	who  engine.Caller
+	done bool
+}
+
+// topic is the topic as it is now; t where it is of another life.
+func (l *fresh) topic(ctx context.Context, t *topic) *topic {
+	if t.internal() {
+		return t
+	}
+	if !l.done {
+		l.done = true
+		l.f.freshen(ctx, l.who)
+	}
+	if now, err := l.f.topic(ctx, l.who, t.name); err == nil && now.id == t.id {
+		return now
+	}
+	return t
+}
 
 // has tells whether a partition number is one of the topic's.
 func (t *topic) has(n int32) bool { return n >= 0 && n < t.width }
