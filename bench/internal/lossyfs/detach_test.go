@@ -46,6 +46,7 @@ func TestDetach(t *testing.T) {
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
+	t.Cleanup(func() { _ = syscall.Unmount(dead, syscall.MNT_DETACH) }) // of a test that fails
 	said, err := bufio.NewReader(out).ReadString('\n')
 	require.NoError(t, err)
 	require.Equal(t, "mounted\n", said)
