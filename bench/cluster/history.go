@@ -54,6 +54,8 @@ type history struct {
 	kafka   *kafkaHistory    // nil without Kafka
 
 	patience patience
+	// short says that consumers were not waited for until they had everything: what they did not come to is told then, and is lost to nobody.
+	short bool
 
 	acked, delivered, repeated atomic.Int64 // operations acknowledged, of any kind; messages delivered; duplicates asked for
 

@@ -133,7 +133,7 @@ func (w *crew) stalls(r *report.Report, why error) {
 	if w.stalled {
 		return // and what was left when it was given up is known
 	}
-	w.stalled = true
+	w.stalled, w.h.short = true, true
 	for _, line := range w.explain(why) {
 		r.Violate("%s", line)
 	}

@@ -94,6 +94,32 @@ func TestSilenceIsNoLoss(t *testing.T) {
 	require.Contains(t, h.mu.broken[0], "the node does not answer")
 }
 
+// TestWhatWasNotWaitedForIsNotLost: where consumers were cut short, what they would have made of the rest is not missed.
+func TestWhatWasNotWaitedForIsNotLost(t *testing.T) {
+	source := func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		switch {
+		case strings.Contains(string(body), `"queue":"src"`) && strings.Contains(string(body), `"offset":0`):
+			fmt.Fprintf(w, `{"entries":[{"records":[{"offset":0,"transactionId":"0-0","payload":%s}],"highWatermark":1}]}`, payload(0, 0))
+		default:
+			fmt.Fprint(w, `{"entries":[{"records":[]}]}`)
+		}
+	}
+	for _, short := range []bool{false, true} {
+		h := newHistory(options{loadOptions: loadOptions{partitions: 1}, groups: 2})
+		h.patience.most, h.short = 100*time.Millisecond, short
+		l := h.lanes[place{0, sourceQueue, "s0"}]
+		l.send(0, 1)
+		require.NoError(t, l.tell(0, 0, 0, 0))
+		judge(fakes{fake(t, source)}, h, &report.Report{})
+		found := strings.Join(h.mu.broken, "\n")
+		for _, missed := range []string{"src/s0: message at offset 0 was never acked", "the counter of s0 is 0"} {
+			require.Equal(t, !short, strings.Contains(found, missed), "%s: %s", missed, found)
+		}
+		require.Equal(t, !short, strings.Contains(found, "index/s0: message 0 of writer 0 was acknowledged and is not there"), found)
+	}
+}
+
 // TestProgress: who gets on is waited for, who does not is not, and which of the two it was is told.
 func TestProgress(t *testing.T) {
 	type look struct {
