@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 
@@ -16,6 +17,8 @@ type comparison struct {
 	// asked counts requests that both got, unshared lists keys that only one serves.
 	asked    int
 	unshared []string
+	// failures are what our side refused in plays and had to grant, or granted and had to refuse, whatever the other does.
+	failures []string
 }
 
 // compare asks everything.
@@ -46,7 +49,7 @@ func compare(ctx context.Context, ours, other string) (*comparison, error) {
 			}
 		}
 	}
-	return c, ctx.Err()
+	return c, errors.Join(c.perform(plays()), ctx.Err())
 }
 
 // ask sends one request to both and notes what differs.
@@ -56,14 +59,28 @@ func (c *comparison) ask(key, version int16, name string, build func(s *side) km
 	for i, s := range []*side{&c.ours, &c.other} {
 		req := build(s)
 		req.SetVersion(version)
-		resp, err := s.ask(req)
-		if err != nil {
-			answers[i] = map[string]string{"(outcome)": err.Error()}
-			continue
-		}
-		answers[i] = flat(resp)
-		answers[i]["(outcome)"] = "answered"
+		answers[i] = flatOutcome(s.ask(req))
 	}
+	c.differ(key, version, name, answers)
+}
+
+// answered is the outcome of a request that got an answer.
+const answered = "answered"
+
+// flatOutcome is an answer, or that there is none, as lines.
+func flatOutcome(resp kmsg.Response, err error) map[string]string {
+	if err != nil {
+		return map[string]string{"(outcome)": err.Error()}
+	}
+	out := flat(resp)
+	out["(outcome)"] = answered
+	return out
+}
+
+func (c *comparison) fail(what string) { c.failures = append(c.failures, what) }
+
+// differ notes what two answers do not agree on.
+func (c *comparison) differ(key, version int16, name string, answers [2]map[string]string) {
 	paths := map[string]bool{}
 	if answers[0]["(outcome)"] != answers[1]["(outcome)"] {
 		paths["(outcome)"] = true

@@ -13,7 +13,7 @@ import (
 var fleeting = map[string]bool{"ClusterID": true, "Host": true, "Port": true, "TopicID": true, "ThrottleMillis": true, "ProducerID": true,
 	"MemberID": true, "LeaderID": true, "LeaderEpoch": true, "Leader": true, "NodeID": true, "ControllerID": true, "ErrorMessage": true,
 	"CoordinatorID": true, "Coordinator": true, "Replicas": true, "ISR": true, "TotalBytes": true, "UsableBytes": true, "LogDir": true,
-	"Dir": true, "Size": true, "Timestamp": true, "LogAppendTime": true, "SessionID": true, "RecordBatches": true, "CurrentLeader": true,
+	"Dir": true, "Size": true, "Timestamp": true, "LogAppendTime": true, "SessionID": true, "CurrentLeader": true,
 	"Rack": true, "LastTimestamp": true, "StartTimestamp": true, "FinalizedFeaturesEpoch": true, "AuthorizedOperations": true,
 	"ClusterAuthorizedOperations": true, "SASLAuthBytes": true, "Documentation": true}
 
@@ -52,6 +52,10 @@ func walk(out map[string]string, path, name string, v reflect.Value) {
 			walk(out, at, f.Name, v.Field(i))
 		}
 	case reflect.Slice:
+		if name == "RecordBatches" {
+			out[path] = batches(v.Bytes())
+			return
+		}
 		if v.Type().Elem().Kind() == reflect.Uint8 {
 			out[path] = fmt.Sprintf("%x", v.Bytes())
 			return

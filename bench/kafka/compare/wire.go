@@ -23,6 +23,8 @@ type side struct {
 	served map[int16][2]int16
 	// id is that of the topic that is there.
 	id [16]byte
+	// tired are steps of plays for which patience has ended once.
+	tired map[string]bool
 }
 
 // Errors of a side that answers nothing, which are outcomes to compare.
