@@ -36,7 +36,7 @@ func (n *Node) Standing() Standing {
 	defer n.state.RUnlock()
 	m := n.state.m
 	mark, _ := m.Marks()
-	return Standing{Leads: n.cluster.leads.Load() != 0, Born: m.Born(), Epoch: m.Epoch(), Applied: m.Applied(), Mark: mark,
+	return Standing{Cluster: m.Genesis().Cluster, Leads: n.cluster.leads.Load() != 0, Born: m.Born(), Epoch: m.Epoch(), Applied: m.Applied(), Mark: mark,
 		Full: n.full.Load() || n.seq.Log().PoolLow()}
 }
 

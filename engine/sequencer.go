@@ -114,6 +114,7 @@ type Peer interface {
 
 // Standing is what a node tells others about itself.
 type Standing struct {
+	Cluster     format.UUID // Genesis's, zero before it
 	Leads, Born bool
 	Epoch       format.Term
 	Applied     format.Index

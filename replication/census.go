@@ -9,67 +9,13 @@ import (
 	"maps"
 	"net"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"crypto/tls"
 
-	"github.com/zeebo/xxh3"
-
 	"queen/engine"
 	"queen/engine/format"
-)
-
-// Report is what a node says of itself when it is asked.
-type Report struct {
-	Node, Leader  uint64
-	Epoch         uint64 // of the newest Term applied
-	Applied, Last uint64 // entries applied, entries in its log
-	Mark          uint64
-	Disk          [16]byte
-	Boot          uint64
-	// KnownDisk and KnownBoot are what it remembers of the disk of who asks; zero for nothing.
-	KnownDisk [16]byte
-	// Address is a hash of the raft address under which it wants to be known.
-	Address   uint64
-	KnownBoot uint64
-	// KnownApplied is up to where who asks said it had applied, as far as this node has heard since it started.
-	KnownApplied uint64
-	// Floor is the entry that its log begins behind: it was given away up to there.
-	Floor uint64
-	// Deployment is the number of its cluster, 0 while it does not know.
-	Deployment uint64
-	Flags      uint32
-	// Version is the protocol and, in the high half, how many raft groups the cluster has, 0 where nothing says it (groupsOf).
-	Version uint32
-	// Commit is the newest entry that it knows to be committed.
-	Commit uint64
-	// Build is the version of its program, cut or filled up with zeros.
-	Build [24]byte
-}
-
-// Release is the version of the node's program.
-func (r *Report) Release() string { return strings.TrimRight(string(r.Build[:]), "\x00") }
-
-// groups is how many raft groups the cluster has, as far as the node knows; 0 where nothing says it.
-func (r *Report) groups() int { return int(r.Version >> 16) }
-
-// Bits of Report.Flags.
-const (
-	// ReportLeads: it leads. ReportBorn: its cluster has a history. ReportSure: it was up to date when it answered.
-	// ReportPart: it takes part; one that does not is still finding out whether it may. ReportGives: a copy of its state is on its way to
-	// another node, which goes on in the log from there.
-	ReportLeads = 1 << iota
-	ReportBorn
-	ReportSure
-	ReportPart
-	ReportGives
-	// ReportDrains: an operator has it drain. ReportPlaced: as far as it knows an operator has moved the lead since the nodes that can lead
-	// changed. ReportOpening: of the first raft group, and others do not take part yet.
-	ReportDrains
-	ReportPlaced
-	ReportOpening
 )
 
 // What a node can be asked.
@@ -171,32 +117,6 @@ func dialAsk(ctx context.Context, raft string, t *TLS, q *request, addr string) 
 	return c, nil
 }
 
-// readAnswer reads a length of words, the words of a refusal, and the report.
-func readAnswer(c io.Reader) (r Report, err error) {
-	var n uint32
-	if err = binary.Read(c, binary.LittleEndian, &n); err != nil {
-		return r, err
-	}
-	if n > maxWords {
-		return r, fmt.Errorf("replication: an answer of %d bytes", n)
-	}
-	words := make([]byte, n)
-	if _, err = io.ReadFull(c, words); err != nil {
-		return r, err
-	}
-	if n > 0 {
-		return r, refusal(words)
-	}
-	err = binary.Read(c, binary.LittleEndian, &r)
-	return r, err
-}
-
-// refusal is why a node did not do what it was asked, in its words.
-type refusal string
-
-// Error implements error.
-func (r refusal) Error() string { return string(r) }
-
 // answer serves a question about this raft group; its address is still to be read.
 func (l *links) answer(c net.Conn, head []byte) {
 	q, addr, err := readRequest(c, head)
@@ -215,22 +135,6 @@ func (l *links) answer(c net.Conn, head []byte) {
 	_ = writeAnswer(c, r, err) // who asks again gets another answer
 }
 
-// writeAnswer writes a refusal, or a report.
-func writeAnswer(w io.Writer, r Report, refused error) error {
-	var b bytes.Buffer
-	if refused != nil {
-		words := refused.Error()
-		words = words[:min(len(words), maxWords)]
-		_ = binary.Write(&b, binary.LittleEndian, uint32(len(words))) // to memory, as all here
-		b.WriteString(words)
-	} else {
-		_ = binary.Write(&b, binary.LittleEndian, uint32(0))
-		_ = binary.Write(&b, binary.LittleEndian, &r)
-	}
-	_, err := w.Write(b.Bytes())
-	return err
-}
-
 func (s *Sequencer) serveAsk(ctx context.Context, q *request, addr string) (Report, error) {
 	var err error
 	switch q.Ask {
@@ -241,6 +145,7 @@ func (s *Sequencer) serveAsk(ctx context.Context, q *request, addr string) (Repo
 			short, cancel := context.WithTimeout(ctx, time.Second)
 			defer cancel()
 			if s.Barrier(short) == nil {
+				_ = s.knows(short, format.Replica(q.Node)) // one that was added a moment ago is told under which address
 				r := s.report(format.Replica(q.Node))
 				r.Flags |= ReportSure
 				return r, nil
@@ -266,56 +171,6 @@ func (s *Sequencer) serveAsk(ctx context.Context, q *request, addr string) (Repo
 	return s.report(format.Replica(q.Node)), err
 }
 
-// report is what this node says to another one.
-func (s *Sequencer) report(asker format.Replica) Report {
-	st := s.peer.Standing()
-	r := Report{Node: uint64(s.o.Node), Epoch: uint64(st.Epoch), Applied: uint64(st.Applied), Mark: st.Mark,
-		Version: protocol | uint32(s.saysGroups())<<16}
-	disk, boot := s.log.Disk()
-	r.Deployment = s.deployment.Load()
-	r.Disk, r.Boot, r.Address = disk, boot, addressHash(s.o.Peers[s.o.Node])
-	if log, ok := s.log.Replica(s.group, s.o.Node); ok {
-		r.Last, r.Floor = uint64(log.Last), uint64(log.Floor)
-		r.Commit = max(uint64(log.Commit), r.Applied)
-	}
-	copy(r.Build[:], s.o.Version)
-	if h := s.hosted(); h != nil {
-		r.Flags |= ReportPart
-		if leader, _, ok, err := h.GetLeaderID(uint64(s.group)); err == nil && ok {
-			r.Leader = leader
-		}
-	}
-	if st.Leads {
-		r.Flags |= ReportLeads
-	}
-	if st.Born {
-		r.Flags |= ReportBorn
-	}
-	if s.drains(s.o.Node) {
-		r.Flags |= ReportDrains
-	}
-	if s.leadsAll() {
-		if _, err := s.shared.all(); err != nil {
-			r.Flags |= ReportOpening
-		}
-	}
-	if d, ok := s.peer.DiskOf(asker); ok && asker != 0 {
-		r.KnownDisk, r.KnownBoot = d.ID, d.Boot
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	r.KnownApplied = s.mu.heard[asker]
-	if s.mu.images > 0 {
-		r.Flags |= ReportGives
-	}
-	if s.mu.placed {
-		r.Flags |= ReportPlaced
-	}
-	return r
-}
-
-func addressHash(addr string) uint64 { return xxh3.HashString(addr) }
-
 // poll asks every other node for its report at once; those that do not answer are missing.
 func (s *Sequencer) poll(ctx context.Context, a ask) map[format.Replica]Report {
 	var mu sync.Mutex
@@ -331,6 +186,7 @@ func (s *Sequencer) poll(ctx context.Context, a ask) map[format.Replica]Report {
 			}
 			s.noteAnswer(node, err)
 			if err == nil {
+				s.noteGlimpse(node, &r)
 				mu.Lock()
 				defer mu.Unlock()
 				found[node] = r
@@ -365,7 +221,13 @@ func (s *Sequencer) census() {
 		cancel()
 		// A node that swallows what it is sent has taken all of that time; what follows has its own.
 		ctx, cancel = context.WithTimeout(context.Background(), 2*censusEvery)
+		s.noteCluster(s.peer.Standing().Cluster)
 		maps.DeleteFunc(reports, func(_ format.Replica, r Report) bool { return s.isForeign(&r) })
+		if err := s.stillItself(reports); err != nil {
+			cancel()
+			s.fatal(err)
+			return
+		}
 		s.learnMembers(ctx)
 		s.mu.Lock()
 		before := s.mu.reports

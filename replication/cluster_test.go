@@ -112,7 +112,7 @@ func (c *testCluster) open(node format.Replica) (*engine.Node, error) {
 		c.set(&cfg)
 	}
 	o := Options{Node: node, Peers: c.peers, Joining: node == c.join, TLS: c.tls, Hold: c.hold, PullRate: c.rate, Tick: 20 * time.Millisecond,
-		Version: "1.2.3", group: c.group, shared: c.hosts[node]}
+		Version: "1.2.3", group: c.group, shared: c.hosts[node], alone: time.Second}
 	if c.wrap == nil {
 		return Open(cfg, o)
 	}

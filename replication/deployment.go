@@ -28,22 +28,35 @@ func deploymentOf(members map[uint64]string) uint64 {
 	return h.Sum64() | 1<<63 // not 0, which is unknown, nor a small one, which the library takes for its own
 }
 
-// isForeign reports a node of another cluster.
+// isForeign reports a node of another cluster: one with another number, or other data, as two clusters have that began with the same nodes.
 func (s *Sequencer) isForeign(r *Report) bool {
-	return isOther(s.deployment.Load(), r)
+	own := s.cluster.Load()
+	return isOther(s.deployment.Load(), r) || own != nil && r.Cluster != [16]byte{} && r.Cluster != *own
+}
+
+// noteCluster keeps what the cluster's data is called, once it is known.
+func (s *Sequencer) noteCluster(id format.UUID) {
+	if !id.IsZero() && s.cluster.Load() == nil {
+		s.cluster.Store(&id)
+	}
 }
 
 // isOther reports a node of another cluster than that with a number.
 func isOther(own uint64, r *Report) bool { return own != 0 && r.Deployment != 0 && r.Deployment != own }
 
-// learnDeployment takes the cluster's number from its nodes if it is not known, and refuses nodes of another cluster.
+// learnDeployment takes the cluster's number from its nodes if it is not known, and refuses nodes of another cluster. One that this node was not told
+// to look for, being among the first members only, counts as none, and is taken out of the reports: a removed member's address may have been given away.
 func (s *Sequencer) learnDeployment(reports map[format.Replica]Report) error {
 	for _, node := range slices.Sorted(maps.Keys(reports)) {
 		r := reports[node]
 		if s.deployment.Load() == 0 && r.Flags&ReportBorn != 0 {
 			s.deployment.Store(r.Deployment)
 		}
-		if s.isForeign(&r) {
+		_, named := s.o.Peers[node]
+		switch foreign := s.isForeign(&r); {
+		case foreign && !named:
+			delete(reports, node)
+		case foreign:
 			return fmt.Errorf("replication: node %d: %s %w", node, s.others()[node], errForeign)
 		}
 	}

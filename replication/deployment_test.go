@@ -69,6 +69,20 @@ func TestLearnDeployment(t *testing.T) {
 			t.Errorf("%+v: %v, the number is %d", step.reports, err, s.deployment.Load())
 		}
 	}
+	// Node 4 was one of the first members, and this node was not told to look for it: its address is another cluster's by now.
+	reports := map[format.Replica]Report{3: {Deployment: 8}, 4: {Deployment: 9, Flags: ReportBorn}}
+	if err := s.learnDeployment(reports); err != nil || len(reports) != 1 || s.deployment.Load() != 8 {
+		t.Errorf("%v: %v", reports, err)
+	}
+	// A cluster that began with the same nodes has the same number, and other data.
+	s.noteCluster(format.UUID{1})
+	s.noteCluster(format.UUID{2})
+	for r, foreign := range map[Report]bool{{Deployment: 8}: false, {Deployment: 8, Cluster: format.UUID{1}}: false,
+		{Deployment: 8, Cluster: format.UUID{2}}: true} {
+		if err := s.learnDeployment(map[format.Replica]Report{3: r}); errors.Is(err, errForeign) != foreign {
+			t.Errorf("%+v: %v", r, err)
+		}
+	}
 	a, b := deploymentOf(map[uint64]string{1: "h:1", 2: "h:3"}), deploymentOf(map[uint64]string{1: "h:1", 3: "h:3"})
 	if a == b || a != deploymentOf(map[uint64]string{2: "h:3", 1: "h:1"}) {
 		t.Errorf("numbers %x and %x", a, b)

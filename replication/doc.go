@@ -7,7 +7,9 @@
 //   - Any node takes any call. Who follows hands it to the leader (links.go, stream.go), and completes it when its own
 //     apply comes to it. A call applies once however often the leader changes: entries bear the epoch of their leader, and
 //     apply refuses those of one that is over (engine/cluster.go).
-//   - A disk that forgot what it promised never votes (guard.go): the cluster remembers whose disk is whose.
+//   - A disk that forgot what it promised never votes (guard.go): the cluster remembers whose disk is whose, and a node that hears so late ends.
+//   - Raft takes what a member says from that member's address alone (addresses.go): a node that is set up wrongly, or a copy of a directory that runs
+//     elsewhere, does nothing to the others.
 //   - Log that every member has applied, and no node needs itself, is given away (floor.go); for a member that is away it is
 //     kept as long as Options.Hold says. Who lacks it, or is new, pulls a copy of another node's state before it takes part
 //     (pull.go).

@@ -257,7 +257,7 @@ func TestFloorWaitsForCopies(t *testing.T) {
 	kept, err := l.db.keep(1, 5, 9)
 	must(t, err)
 	must(t, l.db.RemoveEntriesTo(1, 5, kept))
-	s := &Sequencer{o: Options{Node: 5}, group: 1, log: l.db.every.log, db: l.db, peer: still{}, deployment: new(atomic.Uint64)}
+	s := &Sequencer{o: Options{Node: 5}.withDefaults(), group: 1, log: l.db.every.log, db: l.db, peer: still{}, deployment: new(atomic.Uint64)}
 	expect := func(what string, want format.Index) {
 		t.Helper()
 		if floor, err := s.SaveFloor(9); err != nil || floor != want {

@@ -59,7 +59,7 @@ func (c *routed) nodeDir(node format.Replica) string {
 
 func (c *routed) open(node format.Replica, set func(*engine.Config, *Options)) (engine.Served, error) {
 	cfg := c.config(node)
-	o := Options{Node: node, Peers: c.peers, Joining: node == c.join, Tick: 20 * time.Millisecond, Groups: c.groups, Spread: c.spread}
+	o := Options{Node: node, Peers: c.peers, Joining: node == c.join, Tick: 20 * time.Millisecond, Groups: c.groups, Spread: c.spread, alone: time.Second}
 	if set != nil {
 		set(&cfg, &o)
 	}

@@ -4,7 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
+
+	"github.com/lni/dragonboat/v4"
 
 	"queen/engine"
 	"queen/engine/format"
@@ -26,39 +30,44 @@ var (
 
 // guard returns nil when this node's disk may vote, after asking the others what they remember of it.
 //
-// A directory that has taken part before asks for a moment and goes on when nobody knows better: after a power cut all
-// nodes start at once. An empty one is another matter. It may be a first start, or all that was promised may be gone; so it
-// waits until either enough other nodes are as empty as itself, and they are a majority together, which then is a new
-// cluster, or one that has just made sure that it is up to date knows nothing of it. For one that joins only the latter
-// counts: its number is new to a cluster that is there, or the disk that had it is gone.
+// A directory that has taken part before asks for a moment, and until a majority answers, itself included, and goes on when nobody
+// knows better: after a power cut all nodes start at once. While too few answer it could do nothing anyhow; so it waits for them, but not for ever,
+// since they may be gone. An empty one is another matter. It may be a first start, or all that was promised may be gone; so it waits until
+// either all other nodes are as empty as itself, which then is a new cluster, or one that has just made sure that it is up to date knows nothing of
+// it. All of them: of two whose disks were wiped, each would take the other for new, and a third one may have what they lost. For one
+// that joins only the latter counts: its number is new to a cluster that is there, or the disk that had it is gone.
 func (s *Sequencer) guard(fresh bool) error {
 	id, boot := s.log.Disk()
 	own := engine.Disk{ID: id, Boot: boot}
 	joins := s.joining && fresh
-	forms := len(s.members) // nodes of a cluster that may have to form; those that join have none
+	forms := s.formation()
 	if fresh && s.o.origin != nil {
 		begun, err := s.o.origin.begun()
 		if err != nil {
 			return err
 		}
 		if begun {
-			forms = 0 // what the group has is elsewhere, or gone: this node must not begin it anew
+			forms = nil // what the group has is elsewhere, or gone: this node must not begin it anew
 		}
 	}
 	if len(s.others()) == 0 {
 		switch {
 		case joins:
 			return errAlone
-		case fresh && forms == 0:
+		case fresh && forms == nil:
 			return errGone
 		}
 		return nil
 	}
+	began := s.o.Clock.Mono()
 	for tries := 0; ; tries++ {
 		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 		reports := s.poll(ctx, askSure)
 		cancel()
-		if err := errors.Join(s.learnDeployment(reports), s.sameAddresses(reports), s.sameGroups(reports)); err != nil {
+		if err := s.learnDeployment(reports); err != nil {
+			return err
+		}
+		if err := errors.Join(s.sameAddresses(reports), s.isKnownAs(reports), s.sameGroups(reports)); err != nil {
 			return err
 		}
 		st, _ := s.log.Replica(s.group, s.o.Node)
@@ -67,10 +76,14 @@ func (s *Sequencer) guard(fresh bool) error {
 		case err != nil:
 			return err
 		case s.deployment.Load() == 0: // only the others know
-		case done || !fresh && tries >= guardTries:
+		case done || !fresh && tries >= guardTries && s.isMajority(reports):
+			return nil
+		case !fresh && time.Duration(s.o.Clock.Mono()-began)*time.Microsecond >= s.o.alone:
+			s.o.Log.Warn("this node goes on though too few others answer: whether its disk may vote was not confirmed", "answer", len(reports),
+				"of", len(s.others()), "err", s.whyUnheard())
 			return nil
 		case tries%20 == 10:
-			s.o.Log.Info("waiting for other nodes", "answer", len(reports), "of", len(s.others()))
+			s.o.Log.Info("waiting for other nodes", "answer", len(reports), "of", len(s.others()), "err", s.whyUnheard())
 		}
 		select {
 		case <-s.o.quit:
@@ -81,6 +94,23 @@ func (s *Sequencer) guard(fresh bool) error {
 			return errEnded
 		}
 	}
+}
+
+// isMajority reports that those that answer are one with this node, of the nodes that ever took part as far as it knows: peers that are still to be
+// added are not waited for.
+func (s *Sequencer) isMajority(reports map[format.Replica]Report) bool {
+	all, there := 1, 1
+	for node := range s.others() {
+		_, first := s.members[uint64(node)]
+		if _, took := s.peer.DiskOf(node); !first && !took {
+			continue
+		}
+		all++
+		if _, answers := reports[node]; answers {
+			there++
+		}
+	}
+	return 2*there > all
 }
 
 // sameAddresses refuses a list of peers that calls a node by another address than it does itself: the library would panic
@@ -94,14 +124,75 @@ func (s *Sequencer) sameAddresses(reports map[format.Replica]Report) error {
 	return nil
 }
 
-// guardTries is how often a node that has taken part before asks.
-const guardTries = 3
+// errAddress is for a node that does not run under the raft address of the member whose number it has.
+var errAddress = errors.New("the cluster has a member of this number under another raft address than this node's (--peers, --node-id): a member keeps its " +
+	"address. Start it under that one; and if this is a copy of the member's data directory, do not start it")
+
+// isKnownAs refuses a node that is a member under another address than its own: raft would not hear it, and it may be a copy of the member.
+func (s *Sequencer) isKnownAs(reports map[format.Replica]Report) error {
+	for node, r := range reports {
+		if r.KnownAddress != 0 && r.KnownAddress != addressHash(s.o.Peers[s.o.Node]) {
+			return fmt.Errorf("replication: node %d, as node %d says: %w", s.o.Node, node, errAddress)
+		}
+	}
+	return nil
+}
+
+// sameOwnAddress refuses a directory whose member had another raft address than the node is set to.
+func sameOwnAddress(o *Options, members map[uint64]dragonboat.Target) error {
+	if was, ok := members[uint64(o.Node)]; ok && was != o.Peers[o.Node] {
+		return fmt.Errorf("replication: node %d is set to %s, and its data directory is that of a member under %s: %w", o.Node, o.Peers[o.Node], was, errAddress)
+	}
+	return nil
+}
+
+// stillItself is judge for a node that takes part: what others remember of its disk may have come to them late, and another copy of it may have been
+// started since. It is told so in each round of the census.
+func (s *Sequencer) stillItself(reports map[format.Replica]Report) error {
+	id, boot := s.log.Disk()
+	for _, node := range slices.Sorted(maps.Keys(reports)) {
+		r := reports[node]
+		switch {
+		case r.KnownDisk == [16]byte{}:
+		case r.KnownDisk != id:
+			return fmt.Errorf("%w (node %d knows it)", errWiped, node)
+		case r.KnownBoot > boot:
+			return fmt.Errorf("%w (node %d knows of its start number %d, this is number %d)", errReverted, node, r.KnownBoot, boot)
+		}
+	}
+	return s.isKnownAs(reports)
+}
+
+// guardTries is how often a node that has taken part before asks at least, aloneFor for how long it waits for a majority.
+const (
+	guardTries = 3
+	aloneFor   = 30 * time.Second
+)
+
+// formation is of which nodes a new cluster would be; nil when it is there already.
+type formation struct {
+	members map[uint64]dragonboat.Target
+	others  int // how many beside this one have to be empty
+}
+
+// formation is that of this node's raft group. The first one begins when all of its nodes are there. Of another one the first one says whether it has
+// begun, and is guarded itself: a majority is enough, since a node may have been lost meanwhile.
+func (s *Sequencer) formation() *formation {
+	switch n := len(s.members); {
+	case n == 0: // it joins
+		return nil
+	case s.o.origin != nil:
+		return &formation{s.members, n / 2}
+	default:
+		return &formation{s.members, n - 1}
+	}
+}
 
 // judge says whether what the others remember settles it: done, or an error for a disk that must not vote. last is the
-// newest entry of its log; forms is of how many nodes a new cluster would be, 0 when it is there already.
-func judge(own engine.Disk, last uint64, fresh bool, reports map[format.Replica]Report, forms int) (done bool, err error) {
-	empty := 1
-	for _, r := range reports {
+// newest entry of its log.
+func judge(own engine.Disk, last uint64, fresh bool, reports map[format.Replica]Report, forms *formation) (done bool, err error) {
+	empty := 0
+	for node, r := range reports {
 		known := engine.Disk{ID: r.KnownDisk, Boot: r.KnownBoot}
 		switch {
 		case known == (engine.Disk{}):
@@ -114,7 +205,9 @@ func judge(own engine.Disk, last uint64, fresh bool, reports map[format.Replica]
 		}
 		switch {
 		case r.Flags&ReportBorn == 0:
-			empty++
+			if forms != nil && forms.members[uint64(node)] != "" {
+				empty++
+			}
 		case r.Flags&ReportSure != 0:
 			done = true
 		}
@@ -122,5 +215,5 @@ func judge(own engine.Disk, last uint64, fresh bool, reports map[format.Replica]
 	if !fresh {
 		return done, nil
 	}
-	return done || forms > 0 && empty > forms/2, nil
+	return done || forms != nil && empty >= forms.others, nil
 }

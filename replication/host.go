@@ -25,6 +25,7 @@ type host struct {
 	quiet      quiet         // of all groups (groupconfig.go)
 	withdrawn  withdrawn     // judges connections anew; the census of the first group's
 	wires      atomic.Pointer[transport]
+	addresses  addresses // of the members of all groups
 
 	// life is held while a group starts or stops: the library's host does not bear to be closed meanwhile. A kill does not wait for it.
 	life sync.Mutex
@@ -40,6 +41,7 @@ type host struct {
 func newHost(o Options) *host {
 	h := &host{o: o, db: newLogDB()}
 	h.pulls.clock, h.pulls.perSecond = o.Clock, o.PullRate
+	h.addresses.log, h.addresses.clock = o.Log, o.Clock
 	h.mu.groups = map[format.RaftGroup]*Sequencer{}
 	return h
 }
@@ -87,6 +89,7 @@ func (h *host) start(s *Sequencer) error {
 		}
 		h.nh = nh
 	}
+	h.addresses.learn(s.group, s.memberAddresses())
 	s.host, s.session = h.nh, newSession(h.nh, s.group)
 	s.loops.Add(1)
 	go s.watch()
@@ -148,7 +151,9 @@ func (h *host) hostConfig() config.NodeHostConfig {
 	if h.o.Listen != c.RaftAddress {
 		c.ListenAddress = h.o.Listen
 	}
-	c.Expert.TransportFactory = transports{h.o, &h.wires}
+	o := h.o
+	o.shared = h
+	c.Expert.TransportFactory = transports{o, &h.wires}
 	c.Expert.LogDBFactory = logDBFactory{h.db}
 	// One step worker: all groups share its saves, and thereby its flushes, of which a disk has few. It can not be changed on
 	// an existing directory. A group is applied by the worker of its number modulo ApplyShards: each by another one.

@@ -238,7 +238,7 @@ func TestElectionsOfTwoGroups(t *testing.T) {
 // TestGroupOnTheWire: what opens a connection says which raft group is meant, and says of the first one what it said before there were
 // others.
 func TestGroupOnTheWire(t *testing.T) {
-	for g, want := range map[format.RaftGroup]string{1: "\x03\x00\x00\x00", 2: "\x03\x00\x01\x00", 63: "\x03\x00\x3e\x00"} {
+	for g, want := range map[format.RaftGroup]string{1: "\x04\x00\x00\x00", 2: "\x04\x00\x01\x00", 63: "\x04\x00\x3e\x00"} {
 		q := &request{Protocol: protocolOf(g), Ask: askAdd, Node: 2, Of: 3}
 		asked := "qnrq" + want + "\x04\x00\x00\x00\x03\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x03\x00\x00\x00\x00\x00\x00\x00h:1"
 		if b := q.bytes("h:1"); string(b) != asked {
@@ -257,7 +257,7 @@ func TestGroupOnTheWire(t *testing.T) {
 			t.Errorf("it was read as %+v: %v", got, err)
 		}
 	}
-	for _, word := range []uint32{2, 4, 0, 3 | 63<<16, 3 | 255<<16, 3 | 256<<16, 3 | 0xffff<<16} {
+	for _, word := range []uint32{2, 3, 5, 0, 4 | 63<<16, 4 | 255<<16, 4 | 256<<16, 4 | 0xffff<<16} {
 		if g, ok := groupIn(word); ok {
 			t.Errorf("%#x is taken for group %d", word, g)
 		}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -55,8 +57,17 @@ func (l *libLogger) Errorf(format string, args ...any) {
 	l.say(level, format, args)
 }
 
-// Panicf implements logger.ILogger.
+// Panicf implements logger.ILogger. It panics, as the library relies on, but where another node's messages lead there: the library then goes on with
+// the address under which it knew that node first.
 func (l *libLogger) Panicf(format string, args ...any) {
-	l.say(slog.LevelError, format, args)
-	panic(fmt.Sprintf(format, args...))
+	switch {
+	case strings.HasPrefix(format, "inconsistent target for"):
+		l.say(slog.LevelError, format+": a node has two raft addresses, of which the second is not used", args)
+		return
+	case strings.HasPrefix(format, "invalid commitTo index"):
+		format, args = format+": %w", append(slices.Clone(args), errLost)
+	}
+	err := fmt.Errorf(format, args...)
+	l.say(slog.LevelError, "%v", []any{err})
+	panic(err)
 }

@@ -163,7 +163,7 @@ const (
 	helloSize  = 4 + 4 + 4*8
 	// requestSize is that of a request; what opens a connection is at least as long, and says after that what it is.
 	requestSize = 4*4 + 2*8
-	protocol    = 3
+	protocol    = 4
 	// maxGroup is the highest raft group that ids have room for.
 	maxGroup = 63
 )

@@ -29,18 +29,22 @@ func (s *Sequencer) learnMembers(ctx context.Context) {
 		all.Followers[format.Replica(node)] = addr
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.mu.members = all
+	s.mu.Unlock()
+	s.shared.addresses.learn(s.group, s.memberAddresses())
 }
 
-// memberAddresses are the raft addresses of all members that are known.
+// memberAddresses are the raft addresses of all members that are known: before the library tells of them those that the group began with, of which
+// some may have been removed since.
 func (s *Sequencer) memberAddresses() map[format.Replica]string {
 	all := map[format.Replica]string{}
-	for node, addr := range s.members {
-		all[format.Replica(node)] = addr
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if len(s.mu.members.Voters) == 0 {
+		for node, addr := range s.members {
+			all[format.Replica(node)] = addr
+		}
+	}
 	maps.Copy(all, s.mu.members.Voters)
 	maps.Copy(all, s.mu.members.Followers)
 	return all
@@ -115,6 +119,9 @@ func (s *Sequencer) promote(ctx context.Context, node format.Replica, addr strin
 	r, err := s.query(ctx, addr, askReport, node, "")
 	if err != nil {
 		return fmt.Errorf("replication: node %d does not answer: %w", node, err)
+	}
+	if r.Address != addressHash(addr) {
+		return fmt.Errorf("replication: node %d was added as %s, and runs under another raft address: what it says would count for nothing", node, addr)
 	}
 	if r.Flags&ReportPart == 0 || r.Leader != uint64(s.o.Node) {
 		return fmt.Errorf("replication: node %d does not follow this leader yet", node)

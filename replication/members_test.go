@@ -162,7 +162,6 @@ func TestPeersDisagree(t *testing.T) {
 	c.leader()
 	c.stop(2)
 	right := c.peers[3]
-	c.peers[3] = freePair(t)
 	seq, _ := c.nodes[3].Cluster()
 	s := seq.(*Sequencer)
 	reports := map[format.Replica]Report{3: s.report(0)}
@@ -170,16 +169,30 @@ func TestPeersDisagree(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	c.peers[3] = freePair(t)
+	other.o.Peers[3] = c.peers[3]
 	other.o.Node = 1 // as node 1 would see node 3
 	other.members = nil
 	if err := other.sameAddresses(reports); err == nil {
 		t.Error("another address passed")
 	}
-	other.o.Peers[3] = right
+	c.peers[3], other.o.Peers[3] = right, right
 	if err := other.sameAddresses(reports); err != nil {
 		t.Error(err)
 	}
 	c.start(2)
+}
+
+// TestRemovedAreForgotten: who is a member is what the library says, once it does.
+func TestRemovedAreForgotten(t *testing.T) {
+	s := &Sequencer{members: map[uint64]string{1: "a:1", 2: "b:1", 3: "c:1"}}
+	if all := s.memberAddresses(); len(all) != 3 {
+		t.Errorf("before the membership is known: %v", all)
+	}
+	s.mu.members = Members{Voters: map[format.Replica]string{1: "a:1", 2: "b:1"}, Followers: map[format.Replica]string{4: "d:1"}}
+	if all := s.memberAddresses(); len(all) != 3 || all[3] != "" || all[4] != "d:1" {
+		t.Errorf("node 3 was removed: %v", all)
+	}
 }
 
 // TestJudge: what lets a disk vote.
@@ -197,7 +210,11 @@ func TestJudge(t *testing.T) {
 		err     error
 	}{
 		{"nobody answers a new one", true, nil, false, nil},
-		{"two new ones of three", true, []Report{{}}, true, nil},
+		{"two new ones of three", true, []Report{{}}, false, nil},
+		{"two new ones, and a third that has a history", true, []Report{{}, {Flags: born}}, false, nil},
+		{"three new ones", true, []Report{{}, {}}, true, nil},
+		{"a group of three that has not begun, two of them here", true, []Report{{}}, true, nil},
+		{"strangers are new", true, []Report{{}, known(1, 4, born), {}}, false, nil},
 		{"a cluster that may be behind", true, []Report{{Flags: born}}, false, nil},
 		{"a cluster that knows nothing of it", true, []Report{{Flags: sure}}, true, nil},
 		{"another disk had the number", true, []Report{{}, known(2, 1, born)}, false, errWiped},
@@ -216,9 +233,12 @@ func TestJudge(t *testing.T) {
 		for i, r := range c.reports {
 			reports[format.Replica(i+2)] = r
 		}
-		forms := 3
-		if strings.HasPrefix(c.name, "joins") {
-			forms = 0
+		forms := &formation{map[uint64]string{1: "a", 2: "b", 3: "c"}, 2}
+		switch {
+		case strings.HasPrefix(c.name, "joins"):
+			forms = nil
+		case strings.HasPrefix(c.name, "a group"):
+			forms.others = 1
 		}
 		if done, err := judge(own, 100, c.fresh, reports, forms); done != c.done || !errors.Is(err, c.err) || (err == nil) != (c.err == nil) {
 			t.Errorf("%s: %v, %v", c.name, done, err)

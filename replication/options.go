@@ -52,7 +52,9 @@ type Options struct {
 	Clock clock.Clock
 	Log   *slog.Logger
 
-	quit <-chan struct{} // ends a Join that waits for others
+	// alone is for how long a node that has taken part before waits at its start for a majority to answer, default aloneFor.
+	alone time.Duration
+	quit  <-chan struct{} // ends a Join that waits for others
 	// group is the raft group, default the first.
 	group format.RaftGroup
 	// shared is what the raft groups of a process share; nil is one of its own for each.
@@ -105,6 +107,9 @@ func (o Options) withDefaults() Options {
 	o.Peers = maps.Clone(o.Peers)
 	if o.group == 0 {
 		o.group = firstGroup
+	}
+	if o.alone == 0 {
+		o.alone = aloneFor
 	}
 	if o.Tick == 0 {
 		o.Tick = defaultTick

@@ -173,7 +173,7 @@ func (s *Sequencer) behind() error {
 		if err := s.learnDeployment(reports); err != nil {
 			return err
 		}
-		if _, err := judge(engine.Disk{ID: id, Boot: boot}, uint64(st.Last), s.fresh, reports, 0); err != nil {
+		if _, err := judge(engine.Disk{ID: id, Boot: boot}, uint64(st.Last), s.fresh, reports, nil); err != nil {
 			return err
 		}
 		if from := sources(reports, uint64(st.Last)); len(from) > 0 {

@@ -30,8 +30,8 @@ const (
 	pause = 5 * time.Millisecond
 )
 
-// Open opens a node of a cluster over cfg.Dir and returns once it knows its cluster: a new one waits until a majority
-// of its peers is there.
+// Open opens a node of a cluster over cfg.Dir and returns once it knows its cluster: a new one waits until all
+// of its peers are there.
 func Open(cfg engine.Config, o Options) (*engine.Node, error) {
 	return settle(cfg, o.of(cfg))
 }
@@ -65,11 +65,12 @@ type Sequencer struct {
 	elected  chan raftio.LeaderInfo
 	// leftRounds is for how many rounds of the census the leader has lacked what this node needs.
 	leftRounds int
-	silent     map[format.Replica]int // for how many rounds of it a member has not answered
-	deployment *atomic.Uint64         // that of shared
-	pulls      *rate                  // that of shared
-	streams    atomic.Int64           // images that the library wanted since the last round of the census
-	ended      chan struct{}          // closed by Close and Kill
+	silent     map[format.Replica]int      // for how many rounds of it a member has not answered
+	deployment *atomic.Uint64              // that of shared
+	pulls      *rate                       // that of shared
+	cluster    atomic.Pointer[format.UUID] // what its data is called (Report.Cluster), nil while that is not known
+	streams    atomic.Int64                // images that the library wanted since the last round of the census
+	ended      chan struct{}               // closed by Close and Kill
 	loops      sync.WaitGroup
 	giving     giving      // drain.go
 	lent       atomic.Bool // the lead was offered to another one in this epoch
@@ -95,7 +96,8 @@ type Sequencer struct {
 		tapes    map[format.Replica]*tape  // copies of the state that are on their way
 		pace     pace
 		spread   spread
-		placed   bool // an operator has moved the lead since the nodes that can lead changed
+		glimpses map[format.Replica]glimpse // of nodes that answered lately
+		placed   bool                       // an operator has moved the lead since the nodes that can lead changed
 	}
 }
 
@@ -140,6 +142,9 @@ func NewSequencer(log *logstore.Store, fatal func(error), o Options) (*Sequencer
 			s.members, s.joining = map[uint64]dragonboat.Target{}, r.Bootstrap.Join
 			for _, m := range r.Bootstrap.Members {
 				s.members[uint64(m.Replica)] = m.Address
+			}
+			if err := sameOwnAddress(&o, s.members); err != nil {
+				return nil, err
 			}
 		}
 	}
@@ -213,6 +218,7 @@ func (s *Sequencer) committed(applied format.Index) format.Index {
 // Join implements engine.Replicated.
 func (s *Sequencer) Join(p engine.Peer) error {
 	s.peer = p
+	s.noteCluster(p.Standing().Cluster)
 	logTo(s.o.Log)
 	if s.deployment.Load() == 0 {
 		s.deployment.Store(p.Deployment())

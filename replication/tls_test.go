@@ -200,7 +200,8 @@ func TestWithdrawnAuthority(t *testing.T) {
 	a.trusts(a, b)
 	b.trusts(a, b)
 	c := &testCluster{t: t, dir: t.TempDir(), peers: map[format.Replica]string{1: freePair(t), 2: freePair(t), 3: freePair(t)}, tls: a.node("node")}
-	c.begin(1, 2)
+	c.begin(1, 2, 3)
+	c.stop(3)
 	c.tls = b.node("node")
 	c.start(3)
 	ctx := context.Background()

@@ -33,6 +33,7 @@ type transport struct {
 	listen     string
 	messages   raftio.MessageHandler
 	chunks     raftio.ChunkHandler
+	admit      func(*pb.MessageBatch) bool
 	listener   net.Listener
 	in, out    conns // opened by others, and to others
 	done       sync.WaitGroup
@@ -66,6 +67,10 @@ type transports struct {
 func (f transports) Create(c config.NodeHostConfig, messages raftio.MessageHandler, chunks raftio.ChunkHandler) raftio.ITransport {
 	t := &transport{tls: f.o.TLS, tick: f.o.Tick, listen: c.GetListenAddress(), messages: messages, chunks: chunks}
 	t.handshakes.port, t.handshakes.log, t.handshakes.clock = t.listen, f.o.Log, f.o.Clock
+	t.admit = func(*pb.MessageBatch) bool { return true }
+	if h := f.o.shared; h != nil {
+		t.admit = h.addresses.admit
+	}
 	f.made.Store(t)
 	return t
 }
@@ -157,7 +162,7 @@ func (t *transport) take(c io.Writer, r io.Reader, first byte, buf []byte) ([]by
 		_, err = c.Write(wireEnd[:])
 	case kind == wireRaft:
 		var b pb.MessageBatch
-		if err = b.Unmarshal(body); err == nil {
+		if err = b.Unmarshal(body); err == nil && t.admit(&b) {
 			t.messages(b)
 		}
 	default:
