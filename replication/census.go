@@ -245,6 +245,7 @@ func (s *Sequencer) census() {
 		s.shared.quiet.note(s.group, st.Last)
 		s.noteLeftBehind(reports, st.Floor)
 		s.watchBehind(reports)
+		s.watchTapes()
 		if s.peer.Standing().Leads {
 			s.reattach(ctx, before, reports, st)
 			all := maps.Clone(reports) // others read what was kept

@@ -294,6 +294,9 @@ func (l *links) tapeFor(ctx context.Context, node format.Replica, where string) 
 // where it is. asked is for how long who asks waits for its beginning.
 func (l *links) record(asked context.Context, node format.Replica) (*tape, error) {
 	s := l.s
+	if s.isFull() {
+		return nil, errTapeFull
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
 		select {

@@ -24,6 +24,8 @@ type unready struct {
 	asked, bounded bool
 }
 
+func (*unready) Standing() engine.Standing { return engine.Standing{} }
+
 func (u *unready) Image(ctx context.Context) (*engine.Image, error) {
 	u.asked = true
 	_, u.bounded = ctx.Deadline()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"sync"
 	"time"
@@ -23,6 +24,8 @@ type tape struct {
 	number uint64 // by which it is asked for again
 	ctx    context.Context
 	cancel context.CancelFunc
+	began  int64 // monotonic
+	told   bool  // that it is under way for long; the census's
 
 	mu struct {
 		sync.Mutex
@@ -55,7 +58,7 @@ var errTapeEnded = errors.New("replication: that copy of the state has ended")
 
 // newTape makes one that ends with ctx.
 func newTape(ctx context.Context, ticks clock.Clock, number uint64) *tape {
-	t := &tape{number: number}
+	t := &tape{number: number, began: ticks.Mono()}
 	t.ctx, t.cancel = context.WithCancel(ctx)
 	t.mu.changed.L, t.mu.sum = &t.mu.Mutex, xxh3.New()
 	t.mu.idle = ticks.AfterFunc(tapeWait, t.cancel)
@@ -239,3 +242,44 @@ func (t *tape) leave(c net.Conn) {
 	}
 	t.mu.changed.Broadcast()
 }
+
+// tapeLong is for how long a tape may be under way before that is told.
+const tapeLong = 10 * time.Minute
+
+// isWritten reports that nothing waits for it any more: neither log nor segments.
+func (t *tape) isWritten() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.mu.whole || t.mu.ended
+}
+
+// errTapeFull refuses a copy of the state, or ends one, for which log and segments would be kept that a full disk has no room for.
+var errTapeFull = errors.New("replication: a disk of a node that votes is full: no copy of the state is given, since log and segments are kept for it")
+
+// watchTapes tells once of a copy of this node's state that takes long, and ends all once a disk is full: while one is being written no node of the
+// group gives up log, and this one no segment.
+func (s *Sequencer) watchTapes() {
+	s.mu.Lock()
+	tapes := maps.Clone(s.mu.tapes)
+	s.mu.Unlock()
+	if len(tapes) == 0 {
+		return
+	}
+	full := s.isFull()
+	for node, t := range tapes {
+		took := time.Duration(s.o.Clock.Mono()-t.began) * time.Microsecond
+		switch {
+		case t.isWritten():
+		case full:
+			t.cancel()
+			s.peer.Alarm(fmt.Sprintf("the copy of this node's state that node %d takes was ended", node), errTapeFull)
+		case took >= tapeLong && !t.told:
+			t.told = true
+			s.peer.Alarm(fmt.Sprintf("node %d has been taking a copy of this node's state for %v: log and segments are kept for it", node,
+				took.Round(time.Second)), nil)
+		}
+	}
+}
+
+// isFull reports that the disk gate is closed here, or at another node that votes.
+func (s *Sequencer) isFull() bool { return s.peer.Standing().Full || s.VoterFull() }
