@@ -134,7 +134,7 @@ func (s *Sequencer) drain(ctx context.Context, node format.Replica, on bool) err
 		return changeDraining(m, draining, node, on)
 	})
 	if err != nil || !on || node != s.o.Node {
-		return err
+		return rowOutcome(err)
 	}
 	s.giving.Lock()
 	defer s.giving.Unlock()

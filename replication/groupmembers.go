@@ -52,7 +52,7 @@ func (s *Sequencer) changeAll(ctx context.Context, what ask, node format.Replica
 		if isSo(m, what, node) {
 			continue
 		}
-		if err := t.may(m, what, node); err != nil {
+		if err := t.may(ctx, m, what, node); err != nil {
 			return err
 		}
 		lacking = append(lacking, t)
@@ -64,9 +64,12 @@ func (s *Sequencer) changeAll(ctx context.Context, what ask, node format.Replica
 		// Until it is out of all others it stands in the first one, which is what an operator sees.
 		slices.Reverse(lacking)
 	}
-	for _, t := range lacking {
+	for i, t := range lacking {
 		if err := t.changeBy(ctx, what, node, addr); err != nil {
-			return fmt.Errorf("raft group %d: %w", t.group, err)
+			if err = fmt.Errorf("raft group %d: %w", t.group, err); i > 0 && !MayBeDone(err) {
+				err = unsure{err} // the groups before have it
+			}
+			return err
 		}
 	}
 	return nil
@@ -86,7 +89,7 @@ func isSo(m *dragonboat.Membership, what ask, node format.Replica) bool {
 }
 
 // may refuses what this group would refuse once others have done it.
-func (s *Sequencer) may(m *dragonboat.Membership, what ask, node format.Replica) error {
+func (s *Sequencer) may(ctx context.Context, m *dragonboat.Membership, what ask, node format.Replica) error {
 	_, removed := m.Removed[uint64(node)]
 	_, follows := m.NonVotings[uint64(node)]
 	switch {
@@ -97,6 +100,9 @@ func (s *Sequencer) may(m *dragonboat.Membership, what ask, node format.Replica)
 	case what == askRemove:
 		if leader, _, err := s.whoLeads(); err != nil || leader == node {
 			return fmt.Errorf("replication: node %d leads raft group %d, or nobody does: have another one lead first", node, s.group)
+		}
+		if err := s.keepsMajority(ctx, m, node); err != nil {
+			return fmt.Errorf("raft group %d: %w", s.group, err)
 		}
 	}
 	return nil
@@ -120,6 +126,7 @@ func (s *Sequencer) changeBy(ctx context.Context, what ask, node format.Replica,
 	_, leader, err := s.whoLeads()
 	if err == nil {
 		_, err = s.query(ctx, leader, what, node, addr)
+		err = askedOutcome(err)
 	}
 	return err
 }

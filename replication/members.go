@@ -2,6 +2,7 @@ package replication
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"time"
@@ -84,7 +85,7 @@ func (s *Sequencer) changeMembers(ctx context.Context, what ask, node format.Rep
 		if _, err := sideAddress(addr); err != nil {
 			return err
 		}
-		return s.host.SyncRequestAddNonVoting(ctx, uint64(s.group), uint64(node), addr, m.ConfigChangeID)
+		return changeOutcome(s.host.SyncRequestAddNonVoting(ctx, uint64(s.group), uint64(node), addr, m.ConfigChangeID))
 	case what == askPromote && !follows:
 		return fmt.Errorf("replication: node %d is not one that follows", node)
 	case what == askPromote:
@@ -96,7 +97,38 @@ func (s *Sequencer) changeMembers(ctx context.Context, what ask, node format.Rep
 	case node == s.o.Node:
 		return fmt.Errorf("replication: node %d leads: have another one lead first", node)
 	}
-	return s.host.SyncRequestDeleteReplica(ctx, uint64(s.group), uint64(node), m.ConfigChangeID)
+	if err := s.keepsMajority(ctx, m, node); err != nil {
+		return err
+	}
+	return changeOutcome(s.host.SyncRequestDeleteReplica(ctx, uint64(s.group), uint64(node), m.ConfigChangeID))
+}
+
+// keepsMajority refuses to remove a voter where too few of those that stay answer and take part: they could commit nothing any more, and not
+// even add another one.
+func (s *Sequencer) keepsMajority(ctx context.Context, m *dragonboat.Membership, node format.Replica) error {
+	if _, votes := m.Nodes[uint64(node)]; !votes {
+		return nil
+	}
+	short, cancel := context.WithTimeout(ctx, heirWithin)
+	defer cancel()
+	s.learnMembers(short) // one may vote since a moment ago
+	reports := s.poll(short, askReport)
+	stay, there := 0, 0
+	for voter := range m.Nodes {
+		if format.Replica(voter) == node {
+			continue
+		}
+		stay++
+		r, heard := reports[format.Replica(voter)]
+		if format.Replica(voter) == s.o.Node || heard && r.Flags&ReportPart != 0 && !s.isForeign(&r) {
+			there++
+		}
+	}
+	if 2*there > stay {
+		return nil
+	}
+	return errors.Join(fmt.Errorf("replication: without node %d there are %d voters, of which %d take part: that is no majority, and nothing could be "+
+		"committed any more", node, stay, there), s.whyUnheard())
 }
 
 // membership reads the membership as everybody has agreed on it. What the library drops while the leadership moves is asked anew.
@@ -129,5 +161,5 @@ func (s *Sequencer) promote(ctx context.Context, node format.Replica, addr strin
 	if own := uint64(s.peer.Standing().Applied); r.Applied+promoteLag < own {
 		return fmt.Errorf("replication: node %d has applied %d of %d entries: it has to catch up first", node, r.Applied, own)
 	}
-	return s.host.SyncRequestAddReplica(ctx, uint64(s.group), uint64(node), addr, change)
+	return changeOutcome(s.host.SyncRequestAddReplica(ctx, uint64(s.group), uint64(node), addr, change))
 }

@@ -195,6 +195,24 @@ func TestRemovedAreForgotten(t *testing.T) {
 	}
 }
 
+// TestRemoveKeepsMajority: a voter is not removed while too few of those that stay take part.
+func TestRemoveKeepsMajority(t *testing.T) {
+	c := newTestCluster(t, 3, nil)
+	leader := c.leader()
+	away, there := leader%3+1, (leader+1)%3+1
+	c.stop(away)
+	if err := c.ask(leader, askRemove, there, ""); err == nil || !strings.Contains(err.Error(), "no majority") {
+		t.Errorf("the last voter beside the leader was to be removed: %v", err)
+	}
+	if m, err := c.sequencer(leader).membership(context.Background()); err != nil || len(m.Nodes) != 3 {
+		t.Fatalf("%+v: %v", m, err)
+	}
+	c.until("the one that is away is removed", func() bool { return c.ask(c.leader(), askRemove, away, "") == nil })
+	if _, err := push(context.Background(), c.nodes[c.leader()], "q", "p", "", "x"); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestJudge: what lets a disk vote.
 func TestJudge(t *testing.T) {
 	own := engine.Disk{ID: format.UUID{1}, Boot: 5}

@@ -270,6 +270,9 @@ func changeError(err error) error {
 		errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return cli.Errorf(cli.OutcomeUnknown, "the answer was lost, it may have been done: %w", err)
 	}
+	if replication.MayBeDone(err) {
+		return cli.Errorf(cli.OutcomeUnknown, "the node that leads does not know what came of it: %w", err)
+	}
 	if replication.Again(err) {
 		return cli.Errorf(cli.Server, "the node that leads could not do it: %w", err)
 	}
