@@ -82,7 +82,12 @@ func TestRefusedWithoutAcks(t *testing.T) {
 	require.Equal(t, kerr.TopicAuthorizationFailed.Code, resp.(*kmsg.ProduceResponse).Topics[0].Partitions[0].ErrorCode)
 }
 
-// unreadable is an engine that can not read one position.
+// unreadableEngine is an engine of unreadable positions.
+type unreadableEngine struct{ engine.Engine }
+
+func (e unreadableEngine) Records() engine.Records { return unreadable{e.Engine.Records()} }
+
+// unreadable can not read one position.
 type unreadable struct{ engine.Records }
 
 func (unreadable) Committed(_ context.Context, _ engine.Caller, _ string, refs []engine.PartitionRef) ([]engine.GroupOffset, error) {
@@ -91,9 +96,8 @@ func (unreadable) Committed(_ context.Context, _ engine.Caller, _ string, refs [
 
 // Goal: a position that can not be read refuses its group with a code that clients repeat.
 func TestUnreadablePosition(t *testing.T) {
-	n, fake := startFake(t, nil)
+	n := start(t, func(o *Options) { o.Engine = unreadableEngine{o.Engine} })
 	n.topic("t", 1)
-	fake.Records = unreadable{n.engine.Records()}
 	c := n.dial()
 	for _, all := range []bool{false, true} {
 		req := kmsg.NewPtrOffsetFetchRequest()
