@@ -51,7 +51,7 @@ func fetch(ctx context.Context, c *conn, r *request) (kmsg.Response, error) {
 	defer s.mu.Unlock()
 	defer s.unwatch()
 	f := &fetching{c: c, who: c.caller(), s: s, full: full, epoch: c.f.leaderEpoch(c.caller().Tenant), committed: req.IsolationLevel == 1,
-		limit: min(max(int(req.MaxBytes), 1), fetchBytesMax)}
+		limit: min(max(int(req.MaxBytes), 1), fetchBytesMax), began: c.f.opts.Clock.Mono(), now: c.f.now()}
 	defer f.hold()
 	f.claim()
 	f.wanted = int(min(max(req.MinBytes, 0), fetchMinMax))
@@ -61,6 +61,7 @@ func fetch(ctx context.Context, c *conn, r *request) (kmsg.Response, error) {
 			return nil, err
 		}
 	}
+	c.lagging(f)
 	resp.SessionID = s.id
 	f.answer(resp)
 	tellLeader(resp, c)
@@ -71,6 +72,7 @@ func fetch(ctx context.Context, c *conn, r *request) (kmsg.Response, error) {
 // park waits for changes of what is being fetched, and reads what changed, until the answer is complete or time is up.
 // Answers to earlier requests do not wait with it; an error is that they can not be written.
 func (f *fetching) park(ctx context.Context, wait time.Duration) error {
+	f.look.waited = true
 	if err := f.c.flush(); err != nil {
 		return err
 	}
@@ -115,6 +117,10 @@ type fetching struct {
 	pass uint64
 	at   []engine.FetchAt
 	of   []*fetchPart
+	// What tells whether the consumer falls behind; the fetch began at began and now, of either clock.
+	began int64
+	now   format.Wall
+	look  look
 }
 
 // complete says that there is nothing to wait for.
@@ -261,6 +267,7 @@ func (f *fetching) take(p *fetchPart, got *engine.Fetched) {
 	if f.committed {
 		end = r.stable
 	}
+	f.age(p, got, end)
 	switch {
 	case r.bytes > 0:
 		f.s.rotate(p)

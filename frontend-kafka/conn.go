@@ -58,6 +58,9 @@ type conn struct {
 	fetches fetchMemory
 	held    int64
 	listed  []charge
+	// lag is how far behind the connection's consumer is, written what its producer wrote.
+	lag     lag
+	written written
 }
 
 // answer is a further answer of a handler that took several requests.
@@ -84,6 +87,7 @@ func (c *conn) serve() {
 		c.cancel()
 		c.hungUp()
 		c.endSessions()
+		c.lag.leave()
 		c.wrote()
 		c.f.conns.remove(c)
 	}()
@@ -308,6 +312,7 @@ func (c *conn) pause() {
 	}
 	c.in.pause(true)
 	defer c.in.pause(false)
+	c.lag.end() // what it falls behind by while it waits is not for want of reads
 	t := c.f.opts.Clock.NewTimer(min(c.throttled, 30*time.Second))
 	defer t.Stop()
 	c.throttled = 0

@@ -85,6 +85,9 @@ type Options struct {
 	// yet written, as many of answers that list partitions, and as many of the partitions of fetch sessions, over all
 	// connections; default 256 MiB. One of each always fits, and every fetch gets a little.
 	Memory int64
+	// LagMax is how far consumers that take what they can get should fall behind at most: from half of it on producers make way,
+	// which then wait between requests, and write about a quarter of what they wrote at least. Default 500 ms; below 0 producers never wait.
+	LagMax time.Duration
 	// Coalesce is how many produce requests of one connection may become one append; 1 to 64, default 5.
 	Coalesce int
 	// IdleTimeout ends a silent connection, FrameTimeout one that sent half a frame; defaults 10 min and 30 s. A client
@@ -121,6 +124,7 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.MaxConns, 4096)
 	setDefault(&o.MaxFrame, 100<<20)
 	setDefault(&o.Memory, 256<<20)
+	setDefault(&o.LagMax, 500*time.Millisecond)
 	setDefault(&o.Coalesce, 5)
 	setDefault(&o.IdleTimeout, 10*time.Minute)
 	setDefault(&o.FrameTimeout, 30*time.Second)
@@ -151,6 +155,7 @@ type Frontend struct {
 	members     heldCache
 	txns        txnCounts
 	quotas      quotas
+	paces       paces
 	// widening orders changes of topics' widths.
 	widening sync.Mutex
 	// decoy makes salts of users that are not there; hashing bounds how many passwords are hashed at a time.
@@ -199,6 +204,7 @@ func New(o Options) (*Frontend, error) {
 	f.stopping, f.stop = context.WithCancel(context.Background())
 	f.ended, f.end = context.WithCancel(context.Background())
 	f.conns.open = map[*conn]struct{}{}
+	f.paces.byTenant, f.paces.clock = map[format.Tenant]*pace{}, o.Clock.Mono
 	f.txns.most, f.sessions.most = txnPartsMost, sessionParts(o.Memory)
 	f.table = byKey(table())
 	f.metrics = newMetrics(f)

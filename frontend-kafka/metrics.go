@@ -18,6 +18,8 @@ type metrics struct {
 	received, sent      prometheus.Counter
 	requests            *prometheus.HistogramVec
 	open, parkedFetches prometheus.GaugeFunc
+	heldBack            prometheus.Counter
+	lateConsumers       prometheus.GaugeFunc
 	// byKey holds the observer of each key, made when it is first needed.
 	byKey [128]atomic.Pointer[prometheus.Observer]
 }
@@ -40,6 +42,11 @@ func newMetrics(f *Frontend) *metrics {
 			Help: "Open connections of Kafka clients."}, func() float64 { return float64(f.conns.len()) }),
 		parkedFetches: prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "queen_kafka_parked_fetches",
 			Help: "Fetches that wait for records."}, func() float64 { return float64(f.parked.Load()) }),
+		heldBack: counter("queen_kafka_produce_held_back_seconds_total",
+			"For how long producers were held back, all of them together, while consumers fell behind."),
+		lateConsumers: prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "queen_kafka_late_consumers",
+			Help: "Connections of consumers that take what they can get and are further behind than half of kafka.consumer.lag."},
+			func() float64 { return float64(f.paces.late()) }),
 	}
 }
 
@@ -58,5 +65,6 @@ func (m *metrics) served(key int16, micros int64) {
 // Collectors are the frontend's metrics, for the registry of the process.
 func (f *Frontend) Collectors() []prometheus.Collector {
 	m := f.metrics
-	return []prometheus.Collector{m.connections, m.unauthenticated, m.refused, m.received, m.sent, m.requests, m.open, m.parkedFetches}
+	return []prometheus.Collector{m.connections, m.unauthenticated, m.refused, m.received, m.sent, m.requests, m.open, m.parkedFetches,
+		m.heldBack, m.lateConsumers}
 }

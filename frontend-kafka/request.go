@@ -183,17 +183,19 @@ func (c *conn) refuse(r *request, code int16, why error) (kmsg.Response, error) 
 	return r.api.refuse(r, code), nil
 }
 
-// append encodes an answer; nil is none. Clients are held to their quotas of bytes here, and told for how long.
+// append encodes an answer; nil is none. Clients are held to their quotas of bytes here, producers held back for consumers that
+// fall behind, and told for how long.
 func (c *conn) append(r *request, resp kmsg.Response) {
 	if r.key == produceKey {
-		told(resp, c.charge(r, producerRate, r.size))
+		told(resp, max(c.charge(r, producerRate, r.size), c.makeWay(r.size)))
 	}
 	if resp == nil {
 		return
 	}
-	at := len(c.out)
+	at, began := len(c.out), c.f.opts.Clock.Mono()
 	c.encode(r, resp)
 	if r.key == fetchKey {
+		c.lag.served += c.f.opts.Clock.Mono() - began
 		if d := c.charge(r, consumerRate, len(c.out)-at); told(resp, d) {
 			c.out = c.out[:at]
 			c.encode(r, resp)

@@ -30,6 +30,9 @@ type Kafka struct {
 	// Memory bounds requests under way, and answers, in bytes.
 	Memory int64
 
+	// ConsumerLag is how far consumers should fall behind at most: producers make way from half of it on, below 0 never.
+	ConsumerLag time.Duration
+
 	JoinDelay, SessionMin, SessionMax, TxnTimeoutMax time.Duration
 }
 

@@ -42,7 +42,7 @@ func bindKafka(n *node, ticks clock.Clock) (*frontend, error) {
 	o := frontendkafka.Options{
 		Clock: ticks, Logger: n.log, Quotas: n.plans.quotas, Version: version, Dir: c.Data, ClusterID: k.ClusterID, Rack: k.Rack,
 		Partitions: int32(k.Partitions), MaxPartitions: int32(k.MaxPartitions), NoAutoCreate: !k.AutoCreate,
-		MaxConns: k.MaxConns, Memory: k.Memory, Coalesce: k.Coalesce, TxnTimeoutMax: k.TxnTimeoutMax,
+		MaxConns: k.MaxConns, Memory: k.Memory, Coalesce: k.Coalesce, LagMax: k.ConsumerLag, TxnTimeoutMax: k.TxnTimeoutMax,
 		ScramRoles: auth.RoleNames[k.ScramRole],
 		Groups:     frontendkafka.GroupLimits{JoinDelay: k.JoinDelay, SessionMin: k.SessionMin, SessionMax: k.SessionMax},
 	}
