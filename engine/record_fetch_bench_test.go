@@ -14,9 +14,16 @@ import (
 )
 
 // BenchmarkColdFetch reads every second one of 200 partitions, of which memory has nothing, in answers of 8 MiB, as one
-// of two consumers does that are far behind: batches of 24 KiB, written to partitions at random.
+// of two consumers does that are far behind: batches of 24 KiB, written to partitions at random, eight with one entry, and as many
+// as a node writes with one that is offered more than it can do.
 func BenchmarkColdFetch(b *testing.B) {
-	const partitions, batches, together = 200, 8000, 8
+	for _, together := range []int{8, 100} {
+		b.Run(fmt.Sprint(together), func(b *testing.B) { coldFetch(b, together) })
+	}
+}
+
+func coldFetch(b *testing.B, together int) {
+	const partitions, batches = 200, 8000
 	n, err := engine.OpenLocal(engine.Config{FS: vfs.NewOS(vfs.OSOptions{}), Clock: clock.Real(), Rand: clock.RealRand(), Dir: b.TempDir(),
 		SegmentBytes: 64 << 20, PoolReady: 1, TailBytes: 1 << 20})
 	if err != nil {

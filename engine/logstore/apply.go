@@ -201,6 +201,7 @@ func (s *Store) putFragment(at place, r *replica, head *format.RecordHead, body 
 		at.g.group(r.replicaKey).putOutcome(joined.Index, done.last)
 		return EntryPos{}, nil
 	}
+	s.heads.wrote(at.g.seq(), done.pos, &joined)
 	return s.putEntry(place{at.g, done.pos}, r, &joined)
 }
 

@@ -99,8 +99,8 @@ func (s *Store) readRecent(wants []Want) (cold []int) {
 	return cold
 }
 
-// need is the part of a segment that a want is read from: the range itself where the record's head is known, else
-// with the head, or the head alone where the range is far behind it.
+// need is the part of a segment that a want is read from: the range itself where the record's head is known, which begins
+// at from then, else with the head, or the head alone where the range is far behind it.
 type need struct {
 	segment  uint32
 	from, to int64
@@ -124,8 +124,12 @@ func (s *Store) needs(wants []Want, cold []int) []need {
 		n.known = n.known && w.Off > n.head.Covered
 		switch {
 		case n.known && !inPiece(&n.head, n.prefix, w):
-			w.state = wantAlone
-			continue
+			from, ok := s.inFragment(&n.head, n.prefix, w)
+			if !ok {
+				w.state = wantAlone
+				continue
+			}
+			n.from, n.to = from, from+int64(w.N)
 		case n.known:
 			n.from += format.RecordHeadSize + int64(n.prefix) + int64(w.Off)
 			n.to = n.from + int64(w.N)
@@ -145,6 +149,26 @@ func (s *Store) needs(wants []Want, cold []int) []need {
 // inPiece says that a want lies in the record whose head this is, and that the record is one piece.
 func inPiece(head *format.RecordHead, prefix uint32, w *Want) bool {
 	return head.Length <= format.FragmentBytes && uint64(prefix)+uint64(w.Off)+uint64(w.N) <= uint64(head.Length)
+}
+
+// inFragment says where a want begins that lies in one fragment of the record whose joined head this is.
+func (s *Store) inFragment(head *format.RecordHead, prefix uint32, w *Want) (from int64, ok bool) {
+	off := uint64(prefix) + uint64(w.Off)
+	number, in := off/format.FragmentBytes, off%format.FragmentBytes
+	if off+uint64(w.N) > uint64(head.Length) || in+uint64(w.N) > format.FragmentBytes {
+		return 0, false
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	g := s.segment(w.Pos.Segment)
+	if g == nil {
+		return 0, false
+	}
+	parts := g.frags[w.Pos.Pos]
+	if number >= uint64(len(parts)) {
+		return 0, false
+	}
+	return int64(parts[number].data) + int64(in), true
 }
 
 // run is a part of a segment that is read at once, for all the needs in it.
@@ -232,8 +256,8 @@ func (s *Store) readBlocks(r *run, buf []byte) []byte {
 // everything that its checksum covers, or the want is read alone.
 func (s *Store) serve(w *Want, n *need, b []byte, first int64) {
 	w.state = wantAlone
-	head, prefix, known := n.head, n.prefix, n.known
-	if !known {
+	head, from := n.head, n.from
+	if !n.known {
 		at := int64(w.Pos.Pos) - first
 		if at < 0 || at >= int64(len(b)) {
 			return
@@ -242,24 +266,37 @@ func (s *Store) serve(w *Want, n *need, b []byte, first int64) {
 		if head, _, err = format.ParseRecord(b[at:]); err != nil {
 			return
 		}
+		prefix, pieces := head.Covered, false
 		switch head.Kind {
 		case format.RecordEntry:
 			prefix = uint32(format.EntryBytesPos(head.Flags))
 		case format.RecordFrame:
-			prefix = head.Covered
+		case format.RecordFragment:
+			f, _, err := format.ParseFragment(&head, b[at+format.RecordHeadSize:])
+			if err != nil || f.Number != 0 || f.Of != format.RecordEntry {
+				return
+			}
+			head, pieces = f.Joined(&head), true
+			prefix = uint32(format.EntryBytesPos(head.Flags))
 		default:
-			return // a fragment, or nothing that is read
+			return // nothing that is read
 		}
-		if !inPiece(&head, prefix, w) {
+		if !pieces && !inPiece(&head, prefix, w) {
 			return
 		}
 		s.heads.put(w.Pos.Segment, w.Pos.Pos, head, prefix)
+		if pieces {
+			if w.Off > head.Covered {
+				w.state = wantOpen // now that the head is known
+			}
+			return
+		}
+		from = int64(w.Pos.Pos) + format.RecordHeadSize + int64(prefix) + int64(w.Off)
 	}
-	from := int64(w.Pos.Pos) + format.RecordHeadSize + int64(prefix) + int64(w.Off) - first
-	switch to := from + int64(w.N); {
+	switch from, to := from-first, from-first+int64(w.N); {
 	case from >= 0 && to <= int64(len(b)):
 		w.Data, w.Index, w.state = append(w.Data, b[from:to]...), head.Index, wantDone
-	case !known && w.Off > smallRead && w.Off > head.Covered:
+	case !n.known && w.Off > smallRead && w.Off > head.Covered:
 		w.state = wantOpen // now that the head is known
 	}
 }

@@ -201,6 +201,45 @@ func TestReadManyReadsTogether(t *testing.T) {
 	require.LessOrEqual(t, reads.Load(), int64(4*len(all)))
 }
 
+// TestReadManyReadsFragmentsTogether: of an entry in fragments is read together what lies in one of them, from when it was
+// written on, and once its head is known after the store was opened.
+func TestReadManyReadsFragmentsTogether(t *testing.T) {
+	var reads atomic.Int64
+	fs := &readsFS{FS: vfs.NewMem()}
+	o := testOptions(fs)
+	o.SegmentBytes, o.TailBytes = 16<<20, -1
+	s := mustOpen(t, o)
+	const entryBytes, piece = 3 << 20, 20 << 10
+	all := appendAll(t, s, entryBytes, entryBytes)
+	ask := func() int64 {
+		reads.Store(0)
+		var wants []Want
+		for off := uint32(70_000); off+piece <= entryBytes; off += 2 * piece {
+			for _, e := range all {
+				wants = append(wants, Want{Pos: e.at, Off: off, N: piece})
+			}
+		}
+		require.Greater(t, len(wants), 100)
+		s.ReadMany(wants)
+		for i := range wants {
+			require.NoError(t, wants[i].Err)
+			require.True(t, bytes.Equal(all[i%len(all)].data[wants[i].Off:][:piece], wants[i].Data))
+		}
+		return reads.Load()
+	}
+	fs.read = func(int) { reads.Add(1) }
+	const together = 2*(entryBytes/runMost+1) + 2*3*2 // those that cross from one fragment to the next are read alone
+	require.LessOrEqual(t, ask(), int64(together))
+	forgetHeads(s)
+	require.LessOrEqual(t, ask(), int64(together+2))
+	fs.read = nil
+	require.NoError(t, s.Close())
+	s = mustOpen(t, o)
+	defer s.Close()
+	fs.read = func(int) { reads.Add(1) }
+	require.LessOrEqual(t, ask(), int64(together+2))
+}
+
 // TestReadManyWhileReclaimed: a segment is given away while ranges of it are read. Those that are being read are what
 // they were, the others are told that it is gone, and its file, written anew as another segment, is never taken for it.
 func TestReadManyWhileReclaimed(t *testing.T) {
