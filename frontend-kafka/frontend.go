@@ -86,7 +86,7 @@ type Options struct {
 	// connections; default 256 MiB. One of each always fits, and every fetch gets a little.
 	Memory int64
 	// LagMax is how far consumers that take what they can get should fall behind at most: from half of it on producers make way,
-	// which then wait between requests, and write about a quarter of what they wrote at least. Default 500 ms; below 0 producers never wait.
+	// which then wait between requests, and write about a quarter of what they wrote at least. Default 1 s; below 0 producers never wait.
 	LagMax time.Duration
 	// Coalesce is how many produce requests of one connection may become one append; 1 to 64, default 5.
 	Coalesce int
@@ -124,7 +124,7 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.MaxConns, 4096)
 	setDefault(&o.MaxFrame, 100<<20)
 	setDefault(&o.Memory, 256<<20)
-	setDefault(&o.LagMax, 500*time.Millisecond)
+	setDefault(&o.LagMax, time.Second)
 	setDefault(&o.Coalesce, 5)
 	setDefault(&o.IdleTimeout, 10*time.Minute)
 	setDefault(&o.FrameTimeout, 30*time.Second)

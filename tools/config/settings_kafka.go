@@ -45,7 +45,7 @@ var kafkaSettings = []setting{
 	{key: "kafka.memory", def: "256MiB", needs: "frontends",
 		usage: "bytes of requests under way over all connections at most, as many of answers, of fetch sessions, and of what members of groups say",
 		bind:  func(c *Config) pflag.Value { return size(&c.Kafka.Memory, 1<<20) }},
-	{key: "kafka.consumer.lag", def: "500ms", needs: "frontends",
+	{key: "kafka.consumer.lag", def: "1s", needs: "frontends",
 		usage: "how far consumers that take what they can get should fall behind at most; from half of it on producers wait for them, below 0 never",
 		bind:  func(c *Config) pflag.Value { return durationOrEver(&c.Kafka.ConsumerLag) }},
 	{key: "kafka.group.join.delay", def: "3s", usage: "how long the first member of an empty group waits for others", needs: "frontends",
