@@ -190,6 +190,19 @@ func TestClockBehindTheVoters(t *testing.T) {
 	}
 }
 
+// TestStartedWithAClockAhead: a node that starts with a clock that is a day ahead, and has heard no other one yet, neither shows nor
+// stamps that time.
+func TestStartedWithAClockAhead(t *testing.T) {
+	c := clock.NewFake(1_700_000_000_000_000)
+	began := format.Wall(c.Now()) - aDay
+	s := newStamper(c, 0, began, func() (format.Wall, bool) { return 0, false })
+	_, w := s.now()
+	near(t, w, began)
+	s.lead(5)
+	s.take(1, began)
+	near(t, s.next().W, began)
+}
+
 // TestFreshClusterTakesItsFirstClock: a cluster without a history begins with the clock of who leads first.
 func TestFreshClusterTakesItsFirstClock(t *testing.T) {
 	c := clock.NewFake(1_700_000_000_000_000)
