@@ -313,7 +313,7 @@ func TestTenantTooMany(t *testing.T) {
 	var e *engine.Error
 	require.ErrorAs(t, err, &e)
 	require.Equal(t, engine.Error{Code: engine.CodeTooLarge, Field: "tenant", Limit: "2 tenants",
-		Message: "a cluster of several raft groups has at most 2 tenants"}, *e)
+		Message: "a cluster of several raft groups has at most 2 tenants", Cause: engine.ErrStateLimit}, *e)
 	require.Len(t, r.placed(), 2)
 	r.push(first, "q", "p")
 	r.push(second, "q", "p")
