@@ -9,14 +9,22 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// mounted mounts what a test is about. It is skipped only where nobody can mount: without the device or the right to.
+func mounted(t *testing.T, dir, backing string, lie bool) *FS {
+	t.Helper()
+	if _, err := os.Stat("/dev/fuse"); err != nil || os.Getuid() != 0 {
+		t.Skip("no device or no right to mount")
+	}
+	f, err := Mount(dir, backing, lie)
+	require.NoError(t, err)
+	return f
+}
+
 // TestCrash: what was flushed stays, what was not goes, byte by byte and in length. It needs the right to mount.
 func TestCrash(t *testing.T) {
 	for _, lie := range []bool{false, true} {
 		dir, backing := t.TempDir(), t.TempDir()
-		f, err := Mount(dir, backing, lie)
-		if err != nil {
-			t.Skipf("can not mount: %v", err)
-		}
+		f := mounted(t, dir, backing, lie)
 		unmounted := false
 		t.Cleanup(func() {
 			if !unmounted {
@@ -56,10 +64,7 @@ func TestCrash(t *testing.T) {
 // the delay ends early.
 func TestDelay(t *testing.T) {
 	dir, backing := t.TempDir(), t.TempDir()
-	f, err := Mount(dir, backing, false)
-	if err != nil {
-		t.Skipf("can not mount: %v", err)
-	}
+	f := mounted(t, dir, backing, false)
 	t.Cleanup(func() { require.NoError(t, f.Unmount()) })
 	name := filepath.Join(dir, "a")
 	file, err := os.Create(name)

@@ -237,7 +237,7 @@ func (c *Cluster) peers() string {
 	return strings.Join(all, ",")
 }
 
-// startAll starts nodes at once: a new cluster forms when a majority is there. The caller has them to itself.
+// startAll starts nodes at once: a new cluster forms when all are there. The caller has them to itself.
 func (c *Cluster) startAll(slots []*slot) error {
 	errs := make([]error, len(slots))
 	var wg sync.WaitGroup
